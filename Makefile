@@ -1,0 +1,112 @@
+# dlb: `make` builds lb/lb, backend/backend and loadgen/loadgen. Objects go to $(BUILD).
+# Sanitizer builds use their own object folders: `make asan`, `make tsan`.
+
+BUILD   ?= build/release
+BIN     ?= .
+CXX     ?= g++
+CC      ?= gcc
+OPT     ?= -O2 -g -fno-omit-frame-pointer
+SAN     ?=
+WARN     = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
+VERSION := $(shell sed -n 's/^\#\# \[\{0,1\}\([0-9][0-9.]*\).*/\1/p' CHANGELOG.md 2>/dev/null | head -n 1)
+
+# llhttp: newer systems have a library with pkg-config; Debian 12 ships its C source in node-llhttp.
+LLHTTP_SRC := /usr/share/llhttp
+ifeq ($(shell pkg-config --exists libllhttp && echo yes),yes)
+LLHTTP_CFLAGS := $(shell pkg-config --cflags libllhttp)
+LLHTTP_LIBS   := $(shell pkg-config --libs libllhttp)
+LLHTTP_OBJ    :=
+else
+LLHTTP_CFLAGS := -isystem /usr/share/include/llhttp
+LLHTTP_LIBS   :=
+LLHTTP_OBJ    := $(addprefix $(BUILD)/llhttp/,api.o http.o llhttp.o)
+endif
+
+CPPFLAGS += -I. $(LLHTTP_CFLAGS) -isystem /usr/include/postgresql -DDLB_VERSION='"$(or $(VERSION),dev)"'
+CXXFLAGS += -std=c++20 $(OPT) $(SAN) $(WARN) -pthread
+CFLAGS   += $(OPT) $(SAN)
+LDFLAGS  += $(SAN) -pthread
+
+LIBS_common  = $(LLHTTP_LIBS) -lfmt
+LIBS_lb      = -lssl -lcrypto
+LIBS_backend = -lsimdjson -lpq -lsqlite3 -lssl -lcrypto -lz
+LIBS_loadgen = -lsimdjson -lssl -lcrypto
+
+srcs = $(filter-out %/main.cc,$(wildcard $(1)/*.cc $(1)/*/*.cc))
+objs = $(patsubst %.cc,$(BUILD)/%.o,$(1))
+
+COMMON_OBJ   = $(call objs,$(call srcs,common)) $(LLHTTP_OBJ)
+LB_OBJ       = $(call objs,$(call srcs,lb))
+BACKEND_OBJ  = $(call objs,$(call srcs,backend))
+LOADGEN_OBJ  = $(call objs,$(call srcs,loadgen))
+
+.PHONY: all lb backend loadgen unit unit-build test asan tsan clean install check-includes
+all: lb backend loadgen
+lb: $(BIN)/lb/lb
+backend: $(BIN)/backend/backend
+loadgen: $(BIN)/loadgen/loadgen
+
+# Linked beside and moved into place, so that a running program is never written into.
+define link
+	@mkdir -p $(dir $@)
+	$(CXX) $(LDFLAGS) -o $@.new $(filter %.o %.a,$^) $(1) && mv $@.new $@
+endef
+
+$(BUILD)/libcommon.a: $(COMMON_OBJ)
+	@rm -f $@ && ar rcs $@ $^
+$(BIN)/lb/lb: $(BUILD)/lb/main.o $(LB_OBJ) $(BUILD)/libcommon.a
+	$(call link,$(LIBS_lb) $(LIBS_common))
+$(BIN)/backend/backend: $(BUILD)/backend/main.o $(BACKEND_OBJ) $(BUILD)/libcommon.a
+	$(call link,$(LIBS_backend) $(LIBS_common))
+$(BIN)/loadgen/loadgen: $(BUILD)/loadgen/main.o $(LOADGEN_OBJ) $(BUILD)/libcommon.a
+	$(call link,$(LIBS_loadgen) $(LIBS_common))
+
+$(BUILD)/llhttp/%.o: $(LLHTTP_SRC)/%.c
+	@mkdir -p $(dir $@)
+	$(CC) $(CFLAGS) -I/usr/share/include/llhttp -c -o $@ $<
+
+$(BUILD)/%.o: %.cc
+	@mkdir -p $(dir $@)
+	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+
+# One unit-test program per tree part: test/unit/PART/*.cc. `make unit` builds and runs all, `make unit-lb` one.
+UNIT_PARTS  = common lb backend loadgen
+unit_srcs   = $(wildcard test/unit/$(1)/*.cc test/unit/$(1)/*/*.cc)
+CATCH_MAIN  = $(BUILD)/test/support/catch_main.o
+
+define unit_rules
+$(BUILD)/unit/$(1): $$(call objs,$$(call unit_srcs,$(1))) $$(CATCH_MAIN) $(2) $(BUILD)/libcommon.a
+	$$(call link,$(3) $$(LIBS_common))
+.PHONY: unit-$(1)
+unit-$(1): $(BUILD)/unit/$(1)
+	$(BUILD)/unit/$(1)
+endef
+$(eval $(call unit_rules,common,,))
+$(eval $(call unit_rules,lb,$$(LB_OBJ),$$(LIBS_lb)))
+$(eval $(call unit_rules,backend,$$(BACKEND_OBJ),$$(LIBS_backend)))
+$(eval $(call unit_rules,loadgen,$$(LOADGEN_OBJ),$$(LIBS_loadgen)))
+
+unit-build: $(addprefix $(BUILD)/unit/,$(foreach p,$(UNIT_PARTS),$(if $(call unit_srcs,$(p)),$(p))))
+unit: $(addprefix unit-,$(foreach p,$(UNIT_PARTS),$(if $(call unit_srcs,$(p)),$(p))))
+
+# Sanitizers: the same rules with other flags, objects and binaries under build/asan and build/tsan.
+SAN_OPT = -O1 -g1 -fno-omit-frame-pointer
+asan:
+	$(MAKE) BUILD=build/asan BIN=build/asan/bin OPT="$(SAN_OPT)" \
+	  SAN="-fsanitize=address,undefined -fno-sanitize-recover=all" all unit-build
+tsan:
+	$(MAKE) BUILD=build/tsan BIN=build/tsan/bin OPT="$(SAN_OPT)" SAN="-fsanitize=thread" all
+
+test:
+	test/run.sh
+
+clean:
+	rm -rf build lb/lb backend/backend loadgen/loadgen
+
+PREFIX ?= /usr/local
+install: all
+	install -D -m 755 lb/lb $(DESTDIR)$(PREFIX)/sbin/dlb-lb
+	install -D -m 755 backend/backend $(DESTDIR)$(PREFIX)/sbin/dlb-backend
+	install -D -m 755 loadgen/loadgen $(DESTDIR)$(PREFIX)/bin/dlb-loadgen
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

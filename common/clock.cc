@@ -1,0 +1,53 @@
+#include "common/clock.h"
+
+#include <time.h>
+
+#include <array>
+#include <cstdio>
+
+namespace dlb {
+namespace {
+
+std::int64_t read_clock_ns(clockid_t id) {
+  timespec ts{};
+  clock_gettime(id, &ts);
+  return static_cast<std::int64_t>(ts.tv_sec) * 1'000'000'000 + ts.tv_nsec;
+}
+
+tm utc_parts(std::int64_t wall_us) {
+  const auto whole_seconds = static_cast<time_t>(wall_us / 1'000'000);
+  tm parts{};
+  gmtime_r(&whole_seconds, &parts);
+  return parts;
+}
+
+}  // namespace
+
+TimePoint monotonic_now() { return TimePoint(Duration(read_clock_ns(CLOCK_MONOTONIC))); }
+
+std::int64_t wall_now_us() { return read_clock_ns(CLOCK_REALTIME) / 1000; }
+
+std::string iso8601_utc(std::int64_t wall_us) {
+  const tm parts = utc_parts(wall_us);
+  std::array<char, 80> text{};
+  const int length = std::snprintf(text.data(), text.size(), "%04d-%02d-%02dT%02d:%02d:%02d.%06d+00:00",
+                                   parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
+                                   parts.tm_min, parts.tm_sec, static_cast<int>(wall_us % 1'000'000));
+  return std::string(text.data(), static_cast<std::size_t>(length));
+}
+
+std::string http_date(std::int64_t wall_us) {
+  static constexpr std::array<const char*, 7> kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  static constexpr std::array<const char*, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                                          "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const tm parts = utc_parts(wall_us);
+  std::array<char, 80> text{};
+  const int length =
+      std::snprintf(text.data(), text.size(), "%s, %02d %s %04d %02d:%02d:%02d GMT",
+                    kDays[static_cast<std::size_t>(parts.tm_wday)], parts.tm_mday,
+                    kMonths[static_cast<std::size_t>(parts.tm_mon)], parts.tm_year + 1900, parts.tm_hour,
+                    parts.tm_min, parts.tm_sec);
+  return std::string(text.data(), static_cast<std::size_t>(length));
+}
+
+}  // namespace dlb

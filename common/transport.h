@@ -1,0 +1,64 @@
+// Transport: one connected stream socket with its *ready* state, plain today and TLS behind the same calls.
+//
+// read() and write() do no syscall when the direction is known not to be ready, and they clear ready by the rules of
+// epoll(7): on EAGAIN, or on a short transfer unless the peer's FIN or a hang-up has been seen (then the rest must be
+// read to find it). The owner feeds every epoll event to note_events() first. Owns the fd; registers it once.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <span>
+
+#include "common/event_loop.h"
+#include "common/fd.h"
+#include "common/io_result.h"
+
+namespace dlb {
+
+class Transport {
+ public:
+  Transport() = default;
+  Transport(Transport&&) = default;
+  Transport& operator=(Transport&&) = default;
+
+  // Takes a connected or connecting socket. The first edges come after attach(). An accepted socket may be read at
+  // once: ready starts true in both directions unless `connecting`.
+  explicit Transport(Fd fd, bool connecting = false)
+      : fd_(std::move(fd)), read_ready_(!connecting), write_ready_(!connecting) {}
+
+  Result<void> attach(EventLoop& loop, EventHandler& handler);
+  void close(EventLoop& loop);  // idempotent
+  bool open() const { return static_cast<bool>(fd_); }
+  int fd() const { return fd_.get(); }
+  SourceId source() const { return source_; }
+
+  void note_events(std::uint32_t events) {
+    if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) read_ready_ = true;
+    if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) write_ready_ = true;
+    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) peer_finished_ = true;
+    if ((events & (EPOLLHUP | EPOLLERR)) != 0) hung_up_ = true;
+  }
+
+  bool read_ready() const { return read_ready_; }
+  bool write_ready() const { return write_ready_; }
+  bool peer_finished() const { return peer_finished_; }  // FIN, RST or HUP seen: a half-close at least
+  bool hung_up() const { return hung_up_; }              // RST or HUP seen: the peer is gone
+
+  IoResult read(std::span<char> into);
+  IoResult write(std::span<const char> bytes);
+  IoResult writev(const iovec* parts, int count);
+  void shutdown_write();
+
+ private:
+  IoResult finish_write(ssize_t sent, int err, std::size_t wanted);
+
+  Fd fd_;
+  SourceId source_;
+  bool read_ready_ = false;
+  bool write_ready_ = false;
+  bool peer_finished_ = false;
+  bool hung_up_ = false;
+};
+
+}  // namespace dlb
