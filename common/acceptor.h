@@ -1,6 +1,7 @@
 // Acceptor: takes connections from a listening socket that several loops may share (EPOLLEXCLUSIVE|EPOLLET).
-// Accepts in batches until EAGAIN, at most kBatch a turn so that accepting never starves what runs. When descriptors
-// run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it neither spins nor stalls: it tries again by timer, and counts.
+// Accepts in batches until EAGAIN, at most kBatch a turn so that accepting never starves what runs. When
+// descriptors run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it neither spins nor stalls: it tries again by timer,
+// and counts.
 #pragma once
 
 #include <cstdint>

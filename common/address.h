@@ -15,8 +15,8 @@ class Address {
  public:
   Address() = default;
 
-  // `host:port`, `:port` (any address, IPv4), `[v6]:port`, `unix:/path`. Host names are resolved with getaddrinfo,
-  // which blocks: call this at start-up or on the control thread, never on a data loop.
+  // `host:port`, `:port` (any address, IPv4), `[v6]:port`, `unix:/path`. Host names are resolved with
+  // getaddrinfo, which blocks: call this at start-up or on the control thread, never on a data loop.
   static Result<Address> parse(std::string_view text);
 
   static Address from_sockaddr(const sockaddr* address, socklen_t length);

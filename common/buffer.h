@@ -3,8 +3,9 @@
 //   |---- consumed ----|---- readable: data() ----|---- writable() ----|
 //   0               begin_                       end_            block size
 //
-// A connection that has nothing to hold returns its block, so that idle connections hold none. At the pool's cap
-// acquire() answers an empty Buffer: the caller stops reading (or refuses) until a block comes back. One thread only.
+// A connection that has nothing to hold returns its block, so that idle connections hold none. At the pool's
+// cap acquire() answers an empty Buffer: the caller stops reading (or refuses) until a block comes back. One
+// thread only.
 #pragma once
 
 #include <cstddef>
@@ -92,7 +93,8 @@ class Buffer {
     if (begin_ == end_) begin_ = end_ = 0;
   }
   void clear() { begin_ = end_ = 0; }
-  // Moves the readable bytes to the front so that writable() is as large as it can be. Views into data() move.
+  // Moves the readable bytes to the front so that writable() is as large as it can be. Views into data()
+  // move.
   void compact() {
     if (begin_ == 0) return;
     std::memmove(block_, block_ + begin_, size());

@@ -1,5 +1,5 @@
-// DLB_CHECK: aborts on a broken invariant of our own, with the expression and place. Never used on input from a
-// peer, a file or the environment: those are answered, not asserted.
+// DLB_CHECK: aborts on a broken invariant of our own, with the expression and place. Never used on input from
+// a peer, a file or the environment: those are answered, not asserted.
 #pragma once
 
 #include <string_view>
@@ -11,16 +11,16 @@ namespace dlb {
 
 }  // namespace dlb
 
-#define DLB_CHECK(expression)                                                       \
-  do {                                                                              \
-    if (!(expression)) [[unlikely]] {                                               \
-      ::dlb::check_failed(__FILE__, __LINE__, #expression, {});                     \
-    }                                                                               \
+#define DLB_CHECK(expression)                                   \
+  do {                                                          \
+    if (!(expression)) [[unlikely]] {                           \
+      ::dlb::check_failed(__FILE__, __LINE__, #expression, {}); \
+    }                                                           \
   } while (false)
 
-#define DLB_CHECK_MSG(expression, detail)                                           \
-  do {                                                                              \
-    if (!(expression)) [[unlikely]] {                                               \
-      ::dlb::check_failed(__FILE__, __LINE__, #expression, (detail));               \
-    }                                                                               \
+#define DLB_CHECK_MSG(expression, detail)                             \
+  do {                                                                \
+    if (!(expression)) [[unlikely]] {                                 \
+      ::dlb::check_failed(__FILE__, __LINE__, #expression, (detail)); \
+    }                                                                 \
   } while (false)

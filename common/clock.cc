@@ -42,11 +42,10 @@ std::string http_date(std::int64_t wall_us) {
                                                           "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
   const tm parts = utc_parts(wall_us);
   std::array<char, 80> text{};
-  const int length =
-      std::snprintf(text.data(), text.size(), "%s, %02d %s %04d %02d:%02d:%02d GMT",
-                    kDays[static_cast<std::size_t>(parts.tm_wday)], parts.tm_mday,
-                    kMonths[static_cast<std::size_t>(parts.tm_mon)], parts.tm_year + 1900, parts.tm_hour,
-                    parts.tm_min, parts.tm_sec);
+  const int length = std::snprintf(text.data(), text.size(), "%s, %02d %s %04d %02d:%02d:%02d GMT",
+                                   kDays[static_cast<std::size_t>(parts.tm_wday)], parts.tm_mday,
+                                   kMonths[static_cast<std::size_t>(parts.tm_mon)], parts.tm_year + 1900,
+                                   parts.tm_hour, parts.tm_min, parts.tm_sec);
   return std::string(text.data(), static_cast<std::size_t>(length));
 }
 

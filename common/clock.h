@@ -1,5 +1,5 @@
-// Time. Only clock.cc reads the clocks; everything else is handed a TimePoint (policies, guards, codecs) or uses
-// its loop's EventLoop::now(), which is read once a turn.
+// Time. Only clock.cc reads the clocks; everything else is handed a TimePoint (policies, guards, codecs) or
+// uses its loop's EventLoop::now(), which is read once a turn.
 #pragma once
 
 #include <chrono>

@@ -1,18 +1,21 @@
 // EventLoop: one thread's epoll, its clock, its timers and its turn.
 //
-//   one turn:  wait ──▶ now ──▶ events (stale ones dropped and counted) ──▶ runnable list ──▶ timers ──▶ turn-end hooks
+//   one turn:  wait ──▶ now ──▶ events (stale ones dropped and counted) ──▶ runnable list ──▶ timers ──▶
+//   turn-end hooks
 //
-// Every fd is registered once, edge-triggered, and never modified. Its owner keeps *want* and *ready* per direction
-// (see transport.h): an edge sets ready, EAGAIN or a short transfer clears it, and after its own back-pressure an owner
-// goes on by itself, since no event will come for bytes that are already there.
+// Every fd is registered once, edge-triggered, and never modified. Its owner keeps *want* and *ready* per
+// direction (see transport.h): an edge sets ready, EAGAIN or a short transfer clears it, and after its own
+// back-pressure an owner goes on by itself, since no event will come for bytes that are already there.
 //
 //                     │ not ready              │ ready
 //   ──────────────────┼────────────────────────┼──────────────────────────────────────────
 //   not wanted        │ nothing                │ nothing: the kernel's buffer is the queue
-//   wanted            │ wait for the edge      │ transfer now, within the turn's budget; over it: make_runnable()
+//   wanted            │ wait for the edge      │ transfer now, within the turn's budget; over it:
+//   make_runnable()
 //
-// Destruction: an owner closes at once (remove(), close the fd), which makes events of that fd that are still in this
-// turn's batch stale; memory is given back by turn-end hooks (Slab::reap). One thread only, except stop() and wake().
+// Destruction: an owner closes at once (remove(), close the fd), which makes events of that fd that are still
+// in this turn's batch stale; memory is given back by turn-end hooks (Slab::reap). One thread only, except
+// stop() and wake().
 #pragma once
 
 #include <sys/epoll.h>
@@ -27,7 +30,8 @@
 
 namespace dlb {
 
-// The owner of a registered fd. `events` are EPOLL* bits, 0 when it runs because of make_runnable(). May close.
+// The owner of a registered fd. `events` are EPOLL* bits, 0 when it runs because of make_runnable(). May
+// close.
 class EventHandler {
  public:
   virtual void on_events(std::uint32_t events) = 0;
@@ -65,8 +69,8 @@ struct SourceId {
 struct EventLoopCounters {
   std::uint64_t turns = 0;
   std::uint64_t events = 0;
-  std::uint64_t stale_events = 0;       // for an fd closed earlier in the same batch
-  std::int64_t turn_ns_max = 0;         // longest turn without its wait, since start
+  std::uint64_t stale_events = 0;  // for an fd closed earlier in the same batch
+  std::int64_t turn_ns_max = 0;    // longest turn without its wait, since start
   std::uint64_t turns_over_5ms = 0;
 };
 
@@ -85,11 +89,12 @@ class EventLoop {
   // The turn's time: read once after the wait. Use it for every deadline and duration on this loop.
   TimePoint now() const { return now_; }
 
-  // Registers `fd` for good. `handler` must live until remove(). Fails only as epoll_ctl does (ENOSPC, ENOMEM, EPERM).
+  // Registers `fd` for good. `handler` must live until remove(). Fails only as epoll_ctl does (ENOSPC,
+  // ENOMEM, EPERM).
   Result<SourceId> add(int fd, EventHandler& handler, std::uint32_t events = kConnectionEvents);
 
-  // Forgets the registration; call it before closing the fd. Does not call epoll_ctl when `closing` (close() does the
-  // work); pass false to keep the fd open. Idempotent; an unknown id is ignored.
+  // Forgets the registration; call it before closing the fd. Does not call epoll_ctl when `closing` (close()
+  // does the work); pass false to keep the fd open. Idempotent; an unknown id is ignored.
   void remove(SourceId id, int fd, bool closing = true);
 
   // Calls handler.on_events(0) in the next round of this turn's runnable list, without sleeping in between.

@@ -1,4 +1,5 @@
-// Response bodies as references to shared immutable bytes: a feed of any size costs each reader one pointer and a cursor.
+// Response bodies as references to shared immutable bytes: a feed of any size costs each reader one pointer
+// and a cursor.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Mailbox<T>: a bounded queue from any thread to one loop, woken by an eventfd. post() never blocks: at `capacity` it
-// answers false and the sender decides (drop and count, or refuse). Messages arrive in order per sender.
+// Mailbox<T>: a bounded queue from any thread to one loop, woken by an eventfd. post() never blocks: at
+// `capacity` it answers false and the sender decides (drop and count, or refuse). Messages arrive in order
+// per sender.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -28,7 +29,10 @@ class Mailbox final : public EventHandler {
  public:
   // Constructed and destroyed on the receiving loop's thread, or while that loop is not running.
   Mailbox(EventLoop& loop, MailboxHandler<T>& receiver, std::size_t capacity)
-      : loop_(loop), receiver_(receiver), capacity_(capacity), event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+      : loop_(loop),
+        receiver_(receiver),
+        capacity_(capacity),
+        event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     DLB_CHECK(static_cast<bool>(event_));
     auto added = loop_.add(event_.get(), *this, EventLoop::kReadOnlyEvents);
     DLB_CHECK(added.has_value());
@@ -49,7 +53,8 @@ class Mailbox final : public EventHandler {
     }
     if (was_empty) {
       const std::uint64_t one = 1;
-      [[maybe_unused]] const auto written = ::write(event_.get(), &one, sizeof one);  // full counter: awake anyway
+      [[maybe_unused]] const auto written =
+          ::write(event_.get(), &one, sizeof one);  // full counter: awake anyway
     }
     return true;
   }

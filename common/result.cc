@@ -20,8 +20,8 @@ Error errno_error(std::string_view what, int err) {
 }
 
 void check_failed(const char* file, int line, const char* expression, std::string_view detail) {
-  std::fprintf(stderr, "level=fatal msg=\"broken invariant\" at=%s:%d check=\"%s\" detail=\"%.*s\"\n", file, line,
-               expression, static_cast<int>(detail.size()), detail.data());
+  std::fprintf(stderr, "level=fatal msg=\"broken invariant\" at=%s:%d check=\"%s\" detail=\"%.*s\"\n", file,
+               line, expression, static_cast<int>(detail.size()), detail.data());
   std::abort();
 }
 

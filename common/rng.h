@@ -1,5 +1,5 @@
-// Rng: xoshiro256**, seeded through splitmix64. Deterministic from its seed on every platform; not for secrets.
-// Policies, jitter and the generator take an Rng& so that tests replay them.
+// Rng: xoshiro256**, seeded through splitmix64. Deterministic from its seed on every platform; not for
+// secrets. Policies, jitter and the generator take an Rng& so that tests replay them.
 #pragma once
 
 #include <array>

@@ -16,7 +16,8 @@ class SignalHandler {
   ~SignalHandler() = default;
 };
 
-// Blocks `signals` in the calling thread (and the threads it will start) and ignores SIGPIPE. Call it first in main().
+// Blocks `signals` in the calling thread (and the threads it will start) and ignores SIGPIPE. Call it first
+// in main().
 void block_signals(std::initializer_list<int> signals);
 
 class SignalSource final : public EventHandler {

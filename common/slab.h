@@ -2,8 +2,9 @@
 //
 //   create ──▶ live ──retire──▶ retired (get() is null already) ──reap, end of turn──▶ free
 //
-// retire() may be called from inside a member function of the object itself: the destructor runs in reap(), which
-// the owner calls at the end of the loop's turn. At `capacity` create() answers null: the caller refuses its client.
+// retire() may be called from inside a member function of the object itself: the destructor runs in reap(),
+// which the owner calls at the end of the loop's turn. At `capacity` create() answers null: the caller
+// refuses its client.
 #pragma once
 
 #include <cstddef>

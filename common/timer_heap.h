@@ -1,5 +1,6 @@
-// TimerHeap: arbitrary deadlines in an indexed binary heap: arm, re-arm and cancel in O(log n). Used where durations
-// differ per item (probe schedules, virtual users' think times, back-off); connections use TimerList.
+// TimerHeap: arbitrary deadlines in an indexed binary heap: arm, re-arm and cancel in O(log n). Used where
+// durations differ per item (probe schedules, virtual users' think times, back-off); connections use
+// TimerList.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// TimerList: deadlines of one class, all with the same duration, so that arming appends, expiry looks at the head and
-// cancelling unlinks: O(1) each, no allocation. A reload that changes a duration makes a new list; timers already armed
-// run out in the old one. For arbitrary deadlines use TimerHeap.
+// TimerList: deadlines of one class, all with the same duration, so that arming appends, expiry looks at the
+// head and cancelling unlinks: O(1) each, no allocation. A reload that changes a duration makes a new list;
+// timers already armed run out in the old one. For arbitrary deadlines use TimerHeap.
 #pragma once
 
 #include "common/clock.h"
@@ -19,7 +19,8 @@ class TimerHandler {
   ~TimerHandler() = default;
 };
 
-// Embedded in its owner; disarms itself when destroyed. An owner with several deadlines tells them apart by address.
+// Embedded in its owner; disarms itself when destroyed. An owner with several deadlines tells them apart by
+// address.
 class Timer {
  public:
   explicit Timer(TimerHandler& owner) : owner_(&owner) {}
@@ -48,7 +49,8 @@ class Timer {
 
 class TimerList final : public TimerSource {
  public:
-  // Registers with `loop`, which must outlive the list. A duration of zero or less means "off": arm() then only cancels.
+  // Registers with `loop`, which must outlive the list. A duration of zero or less means "off": arm() then
+  // only cancels.
   TimerList(EventLoop& loop, Duration duration) : loop_(loop), duration_(duration) {
     sentinel_.prev_ = sentinel_.next_ = &sentinel_;
     loop_.add_timer_source(*this);

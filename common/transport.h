@@ -1,8 +1,9 @@
 // Transport: one connected stream socket with its *ready* state, plain today and TLS behind the same calls.
 //
-// read() and write() do no syscall when the direction is known not to be ready, and they clear ready by the rules of
-// epoll(7): on EAGAIN, or on a short transfer unless the peer's FIN or a hang-up has been seen (then the rest must be
-// read to find it). The owner feeds every epoll event to note_events() first. Owns the fd; registers it once.
+// read() and write() do no syscall when the direction is known not to be ready, and they clear ready by the
+// rules of epoll(7): on EAGAIN, or on a short transfer unless the peer's FIN or a hang-up has been seen (then
+// the rest must be read to find it). The owner feeds every epoll event to note_events() first. Owns the fd;
+// registers it once.
 #pragma once
 
 #include <sys/uio.h>
@@ -22,8 +23,8 @@ class Transport {
   Transport(Transport&&) = default;
   Transport& operator=(Transport&&) = default;
 
-  // Takes a connected or connecting socket. The first edges come after attach(). An accepted socket may be read at
-  // once: ready starts true in both directions unless `connecting`.
+  // Takes a connected or connecting socket. The first edges come after attach(). An accepted socket may be
+  // read at once: ready starts true in both directions unless `connecting`.
   explicit Transport(Fd fd, bool connecting = false)
       : fd_(std::move(fd)), read_ready_(!connecting), write_ready_(!connecting) {}
 

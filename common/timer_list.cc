@@ -1,0 +1,19 @@
+#include "common/timer_list.h"
+
+namespace dlb {
+
+TimerList::~TimerList() {
+  while (!empty()) sentinel_.next_->cancel();
+  sentinel_.prev_ = sentinel_.next_ = nullptr;  // the sentinel's own destructor must find nothing to unlink
+  loop_.remove_timer_source(*this);
+}
+
+void TimerList::expire(TimePoint now) {
+  while (!empty() && sentinel_.next_->deadline_ <= now) {
+    Timer& timer = *sentinel_.next_;
+    timer.cancel();
+    timer.owner_->on_timer(timer);
+  }
+}
+
+}  // namespace dlb

@@ -1,0 +1,88 @@
+#include "common/transport.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace dlb {
+
+Result<void> Transport::attach(EventLoop& loop, EventHandler& handler) {
+  auto added = loop.add(fd_.get(), handler);
+  if (!added) return added.error();
+  source_ = *added;
+  return {};
+}
+
+void Transport::close(EventLoop& loop) {
+  if (!fd_) return;
+  loop.remove(source_, fd_.get());
+  source_ = {};
+  fd_.reset();
+  read_ready_ = write_ready_ = false;
+}
+
+IoResult Transport::read(std::span<char> into) {
+  if (!read_ready_ || into.empty()) return {};
+  for (;;) {
+    const ssize_t got = ::recv(fd_.get(), into.data(), into.size(), 0);
+    if (got > 0) {
+      const auto bytes = static_cast<std::size_t>(got);
+      // A short read means that the queue was emptied, unless a FIN or RST still waits behind the data.
+      if (bytes < into.size() && !peer_finished_) read_ready_ = false;
+      return {IoStatus::Ok, 0, bytes};
+    }
+    if (got == 0) {
+      peer_finished_ = true;
+      read_ready_ = false;
+      return {IoStatus::Eof, 0, 0};
+    }
+    const int err = errno;
+    if (err == EINTR) continue;
+    read_ready_ = false;
+    if (err == EAGAIN) return {};
+    peer_finished_ = hung_up_ = true;
+    return {IoStatus::Error, err, 0};
+  }
+}
+
+IoResult Transport::finish_write(ssize_t sent, int err, std::size_t wanted) {
+  if (sent >= 0) {
+    const auto bytes = static_cast<std::size_t>(sent);
+    if (bytes < wanted) write_ready_ = false;
+    return {IoStatus::Ok, 0, bytes};
+  }
+  write_ready_ = false;
+  if (err == EAGAIN) return {};
+  return {IoStatus::Error, err, 0};
+}
+
+IoResult Transport::write(std::span<const char> bytes) {
+  if (!write_ready_ || bytes.empty()) return {};
+  ssize_t sent = 0;
+  int err = 0;
+  do {
+    sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    err = sent < 0 ? errno : 0;
+  } while (err == EINTR);
+  return finish_write(sent, err, bytes.size());
+}
+
+IoResult Transport::writev(const iovec* parts, int count) {
+  if (!write_ready_ || count == 0) return {};
+  std::size_t wanted = 0;
+  for (int i = 0; i < count; ++i) wanted += parts[i].iov_len;
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(parts);
+  message.msg_iovlen = static_cast<std::size_t>(count);
+  ssize_t sent = 0;
+  int err = 0;
+  do {
+    sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
+    err = sent < 0 ? errno : 0;
+  } while (err == EINTR);
+  return finish_write(sent, err, wanted);
+}
+
+void Transport::shutdown_write() { ::shutdown(fd_.get(), SHUT_WR); }
+
+}  // namespace dlb
