@@ -4,16 +4,19 @@
 //
 //   score        among those that pass every filter and score under the threshold: fewest outstanding per
 //   unit of weight least_conn   the same choice without the threshold (least_conn_heap.h is the O(1) form of
-//   it) round_robin  the one whose last pick is oldest, so that turns stay even when some are skipped
+//   it) round_robin  the one whose last pick is oldest: turns stay even when some are skipped; no threshold,
+//   no weights
 //
-// When nothing passes, the outcome says what is missing; see choose().
+// Exact ties go to the one whose last pick is oldest, so they rotate.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "lb/policy/backend_view.h"
+#include "lb/policy/eligibility.h"
 
 namespace dlb::lb {
 
@@ -24,5 +27,40 @@ inline constexpr PolicyKind kPolicyKinds[] = {PolicyKind::Score, PolicyKind::Lea
 
 // The name in the configuration: `score`, `least_conn`, `round_robin`.
 std::string_view policy_name(PolicyKind kind);
+std::optional<PolicyKind> policy_from_name(std::string_view name);
+
+struct PolicyRules {
+  PolicyKind kind = PolicyKind::Score;
+  double threshold = 75;       // `score` only
+  bool panic_fallback = true;  // L11
+};
+
+enum class PickReason : std::uint8_t {
+  Picked,     // passes every filter
+  Fallback,   // passes every filter but the threshold, as does nobody (L3)
+  Full,       // usable ones exist, but every one lacks a free slot or connection
+  NoHealthy,  // none is up (or all that are have been taken out on purpose)
+  NoMemory,   // some are up, none passes the memory guards
+};
+
+struct Decision {
+  PickReason reason = PickReason::NoHealthy;
+  std::uint32_t index = 0;  // with Picked and Fallback
+  bool panic = false;       // health was ignored: all fail, this one still accepts connections
+};
+
+// Chooses one backend. Those marked `excluded` are chosen only when no other is up, accepting and
+// memory-safe: a full one is worth waiting for. Panic, when allowed, begins when no backend that wasn't taken
+// out on purpose is healthy; it then treats those that accept connections as healthy and keeps every other
+// rule.
+Decision choose(std::span<const BackendView> views, const PolicyRules& rules);
+
+// True when `a` has fewer outstanding requests per unit of weight than `b`, or as many and its last pick is
+// older. Exact: no division. Both weights above 0.
+constexpr bool less_loaded(const BackendView& a, const BackendView& b) {
+  const std::uint64_t left = static_cast<std::uint64_t>(a.in_flight) * b.weight;
+  const std::uint64_t right = static_cast<std::uint64_t>(b.in_flight) * a.weight;
+  return left != right ? left < right : a.last_pick < b.last_pick;
+}
 
 }  // namespace dlb::lb
