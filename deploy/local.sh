@@ -1,0 +1,475 @@
+#!/usr/bin/env bash
+# The whole system on this machine, in the background: a balancer (lb) before N backends (sys2, sys3, …) over one store.
+#
+#   deploy/local.sh up      [--dir DIR] [--port-base P] [--backends N] [--store sqlite|postgres]
+#   deploy/local.sh status  [--dir DIR]         what runs; exit 0 when all is healthy, else 1
+#   deploy/local.sh down    [--dir DIR]         stop all; data stay in DIR
+#   deploy/local.sh start|stop|kill|restart NAME [--dir DIR]     one of lb, sys2, sys3, …, postgres
+#
+# `up` builds if needed, starts what doesn't run yet, and returns when all is healthy, else 1 with the log's tail (and
+# what it started stopped again). Settings are kept in DIR (default build/local), so that later calls need only --dir.
+# Ports: P lb HTTP (default 8080), P+1 lb WSS, P+2 admin; backend i (1, 2, …): P+10+i HTTP, P+30+i WSS; P+50 PostgreSQL.
+# In DIR: NAME.pid, NAME.log, NAME.toml, data/ (key, SQLite), postgres/ (a private cluster, loopback only).
+# --programs DIR takes the programs from another build (build/asan/bin) and does not build.
+set -euo pipefail
+
+ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+PROGRAMS=$ROOT
+DIR=$ROOT/build/local
+PORT_BASE='' BACKENDS='' STORE=''
+HEALTHY_WITHIN=${DLB_HEALTHY_WITHIN:-30}  # seconds that `up` waits
+STOP_WITHIN=12                            # seconds for SIGTERM; drain-notice and drain-timeout need up to 8
+
+say() { printf '%s\n' "$*"; }
+die() { printf 'local.sh: %s\n' "$*" >&2; exit 1; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage_error() { printf 'local.sh: %s\n' "$1" >&2; usage >&2; exit 2; }
+
+# --- Names, ports and files --------------------------------------------------------------------------------------------
+
+port_lb() { echo "$PORT_BASE"; }
+port_admin() { echo $((PORT_BASE + 2)); }
+port_http() { echo $((PORT_BASE + 10 + $1)); }
+port_wss() { echo $((PORT_BASE + 30 + $1)); }
+port_postgres() { echo $((PORT_BASE + 50)); }
+index_of() { echo $((${1#sys} - 1)); }  # sys2 is backend 1
+
+backend_names() {
+  local i
+  for ((i = 1; i <= BACKENDS; i++)); do echo "sys$((i + 1))"; done
+}
+all_names() {  # in the order of starting
+  if [[ $STORE == postgres ]]; then echo postgres; fi
+  backend_names
+  echo lb
+}
+port_of() {
+  case $1 in
+    lb) port_lb ;;
+    postgres) port_postgres ;;
+    *) port_http "$(index_of "$1")" ;;
+  esac
+}
+log_tail() {
+  printf -- '--- last lines of %s\n' "$DIR/$1.log" >&2
+  tail -n 15 -- "$DIR/$1.log" >&2 || true
+}
+
+save_settings() {
+  printf 'PORT_BASE=%s\nBACKENDS=%s\nSTORE=%s\n' "$PORT_BASE" "$BACKENDS" "$STORE" >"$DIR/settings.new"
+  mv -- "$DIR/settings.new" "$DIR/settings"
+}
+load_settings() {  # returns 1 when DIR holds none
+  local key value
+  [[ -f $DIR/settings ]] || return 1
+  while IFS='=' read -r key value; do
+    case $key=$value in
+      PORT_BASE=[1-9]*[!0-9]* | BACKENDS=[1-9]*[!0-9]*) ;;
+      PORT_BASE=[1-9]*) PORT_BASE=${PORT_BASE:-$value} ;;
+      BACKENDS=[1-9]*) BACKENDS=${BACKENDS:-$value} ;;
+      STORE=sqlite | STORE=postgres) STORE=${STORE:-$value} ;;
+    esac
+  done <"$DIR/settings"
+}
+
+# --- Processes: a pid file counts only with the start time noted beside it, so a reused pid is never taken for ours -----
+
+start_time_of() {  # field 22 of /proc/PID/stat, behind the name in parentheses
+  local stat
+  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+  read -ra stat <<<"${stat##*) }"
+  [[ ${stat[0]} != Z ]] || return 1
+  echo "${stat[19]}"
+}
+
+pid_of() {  # prints the pid of NAME when it runs
+  local pid
+  pid=$(cat -- "$DIR/$1.pid" 2>/dev/null) || pid=''
+  if [[ $pid =~ ^[0-9]+$ && $(start_time_of "$pid") == "$(cat -- "$DIR/.$1.started" 2>/dev/null)" ]]; then
+    if start_time_of "$pid" >/dev/null; then echo "$pid"; return; fi
+  fi
+  [[ $1 == postgres ]] || return 1  # someone may have restarted it with pg_ctl
+  pid=$(head -n 1 -- "$DIR/postgres/postmaster.pid" 2>/dev/null) || return 1
+  [[ $pid =~ ^[0-9]+$ && $(readlink "/proc/$pid/cwd" 2>/dev/null) == "$(readlink -f "$DIR/postgres")" ]] || return 1
+  echo "$pid"
+}
+running() { pid_of "$1" >/dev/null; }
+
+holder_of() {  # says who listens on a port, or nothing
+  local inode pid fd
+  inode=$(awk -v port=":$(printf '%04X' "$1")" '$4 == "0A" && substr($2, length($2) - 4) == port { print $10; exit }' \
+    /proc/net/tcp /proc/net/tcp6 2>/dev/null)
+  [[ -n $inode ]] || return 0
+  for fd in /proc/[0-9]*/fd/*; do
+    if [[ $(readlink "$fd" 2>/dev/null) == "socket:[$inode]" ]]; then
+      pid=${fd#/proc/}
+      pid=${pid%%/*}
+      echo "by process $pid ($(cat "/proc/$pid/comm" 2>/dev/null || true))"
+      return
+    fi
+  done
+  echo "by another process"
+}
+check_port() {
+  local holder
+  holder=$(holder_of "$2")
+  if [[ -n $holder ]]; then
+    printf 'local.sh: port %s, which %s needs, is in use %s; choose another --port-base\n' "$2" "$1" "$holder" >&2
+    return 1
+  fi
+}
+
+# Ends NAME: SIGTERM, a bounded wait, then SIGKILL. Nothing to do is success.
+stop_one() {
+  local name=$1 pid deadline
+  if ! pid=$(pid_of "$name"); then
+    rm -f -- "$DIR/$name.pid" "$DIR/.$name.started"
+    return 0
+  fi
+  local signal=TERM
+  if [[ $name == postgres ]]; then signal=INT; fi  # PostgreSQL's "fast": TERM would wait for the clients
+  kill -s "$signal" "$pid" 2>/dev/null || true
+  deadline=$((SECONDS + STOP_WITHIN))
+  while running "$name"; do
+    if ((SECONDS >= deadline)); then
+      say "$name: still there after $STOP_WITHIN s, killing it"
+      if [[ $name == postgres ]]; then kill -s QUIT "$pid"; else kill -s KILL "$pid"; fi 2>/dev/null || true
+      deadline=$((SECONDS + 5))
+    fi
+    sleep 0.05
+  done
+  rm -f -- "$DIR/$name.pid" "$DIR/.$name.started"
+}
+kill_one() {
+  local pid
+  pid=$(pid_of "$1") || die "$1 does not run"
+  kill -s KILL "$pid"
+  while running "$1"; do sleep 0.01; done
+}
+
+spawn() {  # spawn NAME COMMAND…: in a session of its own, so that a terminal's Ctrl-C does not reach it
+  local name=$1 pid
+  shift
+  printf -- '--- %s starts\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" >>"$DIR/$name.log"
+  setsid "$@" </dev/null >>"$DIR/$name.log" 2>&1 9>&- &
+  pid=$!
+  start_time_of "$pid" >"$DIR/.$name.started" || true
+  echo "$pid" >"$DIR/$name.pid"
+}
+
+# --- PostgreSQL: a cluster of its own in DIR, loopback only, one role that can log in ------------------------------------
+
+pg_bin() {
+  local dir
+  for dir in $(compgen -G '/usr/lib/postgresql/*/bin' | sort -rV) "$(dirname -- "$(command -v postgres || echo /)")"; do
+    if [[ -x $dir/postgres && -x $dir/initdb ]]; then echo "$dir"; return; fi
+  done
+  die "PostgreSQL is not installed: run deploy/setup.sh postgres"
+}
+# PostgreSQL refuses to be root: then it is the user postgres.
+AS_POSTGRES=(setpriv --reuid=postgres --regid=postgres --init-groups --)
+as_postgres() {
+  if ((EUID == 0)); then "${AS_POSTGRES[@]}" "$@"; else "$@"; fi
+}
+
+make_cluster() {
+  local bin=$1 password
+  [[ ! -f $DIR/postgres/ready || ! -s $DIR/database.password ]] || return 0
+  rm -rf -- "$DIR/postgres"
+  mkdir -m 700 -- "$DIR/postgres"
+  if ((EUID == 0)); then
+    chown postgres: "$DIR/postgres"
+    chmod a+x "$DIR"
+    as_postgres test -x "$DIR/postgres/." ||
+      die "the user postgres, as which PostgreSQL runs, may not enter $DIR: choose a --dir that others can pass through"
+  fi
+  # The superuser gets no password and the access list does not name it, so only chat_user can log in. The password never
+  # stands on a command line.
+  password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+  (umask 077 && echo "$password" >"$DIR/database.password")
+  {
+    as_postgres "$bin/initdb" -D "$DIR/postgres" -U postgres -E UTF8 --no-locale --auth=reject --no-instructions &&
+      as_postgres tee "$DIR/postgres/pg_hba.conf" <<<'host chat chat_user 127.0.0.1/32 scram-sha-256' &&
+      as_postgres "$bin/postgres" --single -D "$DIR/postgres" postgres <<SQL &&
+CREATE ROLE chat_user LOGIN PASSWORD '$password';
+CREATE DATABASE chat OWNER chat_user;
+SQL
+      as_postgres touch "$DIR/postgres/ready"
+  } >"$DIR/postgres.log" 2>&1 9>&- || { log_tail postgres; die "could not make the PostgreSQL cluster in $DIR/postgres"; }
+}
+
+start_postgres() {
+  local bin as=()
+  bin=$(pg_bin)
+  make_cluster "$bin"
+  (umask 077 && printf 'DATABASE_URL=postgresql://chat_user:%s@127.0.0.1:%s/chat\n' \
+    "$(cat -- "$DIR/database.password")" "$(port_postgres)" >"$DIR/database.env")
+  if ((EUID == 0)); then as=("${AS_POSTGRES[@]}"); fi
+  spawn postgres "${as[@]}" "$bin/postgres" -D "$DIR/postgres" -p "$(port_postgres)" -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
+    -c logging_collector=off -c log_statement=none
+  wait_until "PostgreSQL to accept connections" postgres postgres_answers
+}
+postgres_answers() { "$(pg_bin)/pg_isready" -q -h 127.0.0.1 -p "$(port_postgres)" -d chat -U chat_user -t 1; }
+
+# --- lb and the backends -----------------------------------------------------------------------------------------------
+
+toml_string() { local s=${1//\\/\\\\}; printf '"%s"' "${s//\"/\\\"}"; }
+
+start_backend() {
+  local name=$1 i
+  i=$(index_of "$name")
+  {
+    echo "backend-id = \"$name\""
+    echo "http-port = $(port_http "$i")"
+    echo "ws-port = $(port_wss "$i")"
+    echo "data-dir = $(toml_string "$DIR/data")"
+    echo "message-encryption-key-file = $(toml_string "$DIR/data/encryption.key")"
+  } >"$DIR/$name.toml"
+  if [[ $STORE == postgres ]]; then
+    (
+      set -a
+      # shellcheck source=/dev/null
+      . "$DIR/database.env"
+      set +a
+      spawn "$name" "$PROGRAMS/backend/backend" -c "$DIR/$name.toml"
+    )
+  else
+    spawn "$name" env -u DATABASE_URL "$PROGRAMS/backend/backend" -c "$DIR/$name.toml"
+  fi
+}
+
+# One key for all backends, which only this user can read. With the embedded store the backends would make it themselves.
+make_key() {
+  [[ ! -s $DIR/data/encryption.key ]] || return 0
+  (umask 077 && head -c 32 /dev/urandom | base64 -w 0 | tr '+/' '-_' >"$DIR/data/encryption.key.new" && echo >>"$DIR/data/encryption.key.new")
+  mv -- "$DIR/data/encryption.key.new" "$DIR/data/encryption.key"
+}
+
+start_lb() {
+  local name i
+  {
+    echo "# Written by local.sh at each start."
+    echo "listen = \":$(port_lb)\""
+    for name in $(backend_names); do
+      i=$(index_of "$name")
+      printf '\n[[backend]]\nid  = "%s"\nurl = "http://127.0.0.1:%s"\nwss = "127.0.0.1:%s"\n' \
+        "$name" "$(port_http "$i")" "$(port_wss "$i")"
+    done
+  } >"$DIR/lb.toml"
+  spawn lb "$PROGRAMS/lb/lb" -c "$DIR/lb.toml"
+}
+
+fetch() { curl -fsS --max-time 2 --noproxy '*' "http://127.0.0.1:$1$2" 2>/dev/null; }
+backend_healthy() { fetch "$(port_of "$1")" /health >/dev/null; }
+lb_sees_all() {
+  local status
+  status=$(fetch "$(port_lb)" /lb/status) || return 1
+  (($(grep -oE '"healthy": *true' <<<"$status" | wc -l) >= BACKENDS))
+}
+healthy() {
+  case $1 in
+    lb) lb_sees_all ;;
+    postgres) postgres_answers ;;
+    *) backend_healthy "$1" ;;
+  esac
+}
+
+# wait_until WHAT NAME CONDITION…: until the condition holds; 1 when NAME has ended or the time is over.
+wait_until() {
+  local what=$1 name=$2 deadline=$((SECONDS + HEALTHY_WITHIN))
+  shift 2
+  until "$@"; do
+    if ! running "$name"; then
+      log_tail "$name"
+      printf 'local.sh: %s ended while waiting for %s\n' "$name" "$what" >&2
+      return 1
+    fi
+    if ((SECONDS >= deadline)); then
+      log_tail "$name"
+      printf 'local.sh: waited %s s for %s\n' "$HEALTHY_WITHIN" "$what" >&2
+      return 1
+    fi
+    sleep 0.05
+  done
+}
+
+start_one() {
+  case $1 in
+    postgres) start_postgres ;;
+    lb) start_lb ;;
+    *) start_backend "$1" ;;
+  esac
+}
+
+# --- Commands ----------------------------------------------------------------------------------------------------------
+
+lock() {  # one command at a time on a DIR
+  exec 9>>"$DIR/.lock"
+  flock -w 60 9 || die "another local.sh has been busy with $DIR for a minute"
+}
+
+build() {
+  local program
+  command -v curl >/dev/null || die "curl is missing: run deploy/setup.sh"
+  if [[ $PROGRAMS == "$ROOT" ]]; then
+    command -v make >/dev/null || die "make is missing: run deploy/setup.sh"
+    mkdir -p -- "$ROOT/build"
+    make -C "$ROOT" -s "-j$(nproc)" lb backend >"$ROOT/build/local-build.log" 2>&1 || {
+      tail -n 25 -- "$ROOT/build/local-build.log" >&2
+      die "the build failed (build/local-build.log); if a header is missing, run deploy/setup.sh"
+    }
+  fi
+  for program in lb backend; do
+    [[ -x $PROGRAMS/$program/$program ]] || die "no program at $PROGRAMS/$program/$program"
+  done
+}
+
+started=()
+undo() {  # on any way out of `up` but success
+  local i
+  trap - EXIT
+  for ((i = ${#started[@]} - 1; i >= 0; i--)); do stop_one "${started[i]}"; done
+  say "local.sh: up failed; what it had started is stopped again" >&2
+}
+
+do_up() {
+  local name missing=() busy=0
+  mkdir -p -- "$DIR" "$DIR/data"
+  chmod 700 "$DIR/data"
+  DIR=$(readlink -f "$DIR")
+  lock
+  if load_settings; then
+    local mine="$PORT_BASE $BACKENDS $STORE" any=0
+    PORT_BASE='' BACKENDS='' STORE=''
+    load_settings
+    for name in $(all_names); do if running "$name"; then any=1; fi; done
+    if ((any)) && [[ $mine != "$PORT_BASE $BACKENDS $STORE" ]]; then
+      die "it runs in $DIR with --port-base $PORT_BASE --backends $BACKENDS --store $STORE; use 'down' first to change that"
+    fi
+    if ((!any)); then read -r PORT_BASE BACKENDS STORE <<<"$mine"; fi
+  fi
+  PORT_BASE=${PORT_BASE:-8080} BACKENDS=${BACKENDS:-3} STORE=${STORE:-sqlite}
+  ((PORT_BASE <= 65535 - 50)) || die "--port-base $PORT_BASE is too high: the ports up to P+50 are used"
+  ((BACKENDS >= 1 && BACKENDS <= 19)) || die "--backends must be 1 to 19"
+
+  for name in $(all_names); do running "$name" || missing+=("$name"); done
+  if ((${#missing[@]} == 0)); then
+    say "already running"
+    show_urls
+    wait_until "all to be healthy" lb lb_sees_all
+    return
+  fi
+  if [[ $STORE == postgres ]]; then pg_bin >/dev/null; fi
+  build
+  for name in "${missing[@]}"; do check_port "$name" "$(port_of "$name")" || busy=1; done
+  ((!busy)) || exit 1
+  save_settings
+  make_key
+
+  trap undo EXIT
+  trap 'exit 1' INT TERM HUP
+  for name in "${missing[@]}"; do
+    started+=("$name")
+    start_one "$name"
+  done
+  for name in $(backend_names); do wait_until "$name to be healthy" "$name" backend_healthy "$name"; done
+  wait_until "lb to see all $BACKENDS backends healthy" lb lb_sees_all
+  trap - EXIT INT TERM HUP
+  say "up: lb and $BACKENDS backends over $STORE, in $DIR"
+  show_urls
+}
+
+show_urls() { say "http://127.0.0.1:$(port_lb)"; }
+
+do_status() {
+  local name pid state rc=0
+  load_settings || die "nothing has been started in $DIR"
+  for name in $(all_names); do
+    if pid=$(pid_of "$name"); then
+      if healthy "$name"; then state=healthy; else state=unhealthy; fi
+    else
+      pid=- state=stopped
+    fi
+    [[ $state == healthy ]] || rc=1
+    printf '%-9s pid %-8s port %-6s %s\n' "$name" "$pid" "$(port_of "$name")" "$state"
+  done
+  return "$rc"
+}
+
+do_down() {
+  local name names=() i
+  if ! load_settings; then
+    say "nothing runs in $DIR"
+    return
+  fi
+  lock
+  mapfile -t names < <(all_names)
+  for ((i = ${#names[@]} - 1; i >= 0; i--)); do
+    # The backends drain side by side: their notice alone takes seconds each.
+    if [[ ${names[i]} == sys* ]]; then stop_one "${names[i]}" & else wait; stop_one "${names[i]}"; fi
+  done
+  wait
+  say "down: $DIR"
+}
+
+do_one() {
+  local verb=$1 name=$2
+  load_settings || die "nothing has been started in $DIR"
+  grep -qxF -- "$name" <(all_names) || die "no part '$name' here; there are: $(all_names | tr '\n' ' ')"
+  lock
+  case $verb in
+    stop) stop_one "$name" ;;
+    kill) kill_one "$name" ;;
+    start | restart)
+      if [[ $verb == restart ]]; then stop_one "$name"; elif running "$name"; then say "$name runs already"; return; fi
+      check_port "$name" "$(port_of "$name")"
+      start_one "$name"
+      wait_until "$name to be healthy" "$name" healthy "$name" || { stop_one "$name"; exit 1; }
+      ;;
+  esac
+}
+
+main() {
+  local verb=${1:-} name=''
+  (($# > 0)) || usage_error "say what to do"
+  shift
+  case $verb in
+    up | status | down) ;;
+    start | stop | kill | restart)
+      if (($# == 0)) || [[ $1 == --* ]]; then usage_error "$verb needs the name of a part"; fi
+      name=$1
+      shift
+      ;;
+    -h | --help | help) usage; exit 0 ;;
+    *) usage_error "unknown command '$verb'" ;;
+  esac
+  while (($# > 0)); do
+    local option=$1 value
+    case $option in
+      --*=*) value=${option#*=} option=${option%%=*}; shift ;;
+      --dir | --port-base | --backends | --store | --programs)
+        (($# > 1)) || usage_error "$option needs a value"
+        value=$2
+        shift 2
+        ;;
+      *) usage_error "unknown option '$option'" ;;
+    esac
+    case $option in
+      --dir) [[ -n $value ]] || usage_error "--dir is empty"; DIR=$value ;;
+      --programs) PROGRAMS=$(cd -- "$value" && pwd) ;;
+      --port-base) [[ $value =~ ^[1-9][0-9]{0,4}$ ]] || usage_error "--port-base must be a port number"; PORT_BASE=$value ;;
+      --backends) [[ $value =~ ^[1-9][0-9]?$ ]] || usage_error "--backends must be 1 to 19"; BACKENDS=$value ;;
+      --store) [[ $value == sqlite || $value == postgres ]] || usage_error "--store must be sqlite or postgres"; STORE=$value ;;
+      *) usage_error "unknown option '$option'" ;;
+    esac
+  done
+  if [[ $verb != up && -d $DIR ]]; then DIR=$(readlink -f "$DIR"); fi
+  case $verb in
+    up) do_up ;;
+    status) do_status ;;
+    down) do_down ;;
+    *) do_one "$verb" "$name" ;;
+  esac
+}
+
+main "$@"
