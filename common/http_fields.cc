@@ -1,0 +1,161 @@
+#include "common/http_fields.h"
+
+#include <cstring>
+
+#include "common/http_syntax.h"
+
+namespace dlb::http {
+namespace {
+
+constexpr std::uint32_t kMaxConnectionOptions = 32;  // each one is looked for among all fields
+
+constexpr bool always_hop_by_hop(HeaderId id) {
+  return id == HeaderId::Connection || id == HeaderId::KeepAlive || id == HeaderId::ProxyConnection ||
+         id == HeaderId::Te || id == HeaderId::TransferEncoding || id == HeaderId::Upgrade;
+}
+
+// A peer must not be able to have these removed by naming them in Connection.
+bool is_protected(const HeaderField& field) {
+  switch (field.id) {
+    case HeaderId::Authorization:
+    case HeaderId::ContentLength:
+    case HeaderId::Cookie:
+    case HeaderId::Forwarded:
+    case HeaderId::Host:
+    case HeaderId::XForwardedFor:
+    case HeaderId::XForwardedHost:
+    case HeaderId::XForwardedProto:
+      return true;
+    default:
+      return field.name.size() > 12 && equals_ignoring_case(field.name.substr(0, 12), "x-forwarded-");
+  }
+}
+
+Fault name_fault(const char* name, const char* stop) {
+  if (stop == name) {
+    if (*stop == ' ' || *stop == '\t') return {400, "folded header lines are not allowed"};
+    return {400, *stop == ':' ? "a header field has an empty name" : "a header field name is malformed"};
+  }
+  if (*stop == ' ' || *stop == '\t') return {400, "white space before the colon of a header field"};
+  return {400, *stop == '\r' ? "a header line has no colon" : "a header field name is malformed"};
+}
+
+Fault note_field(const HeaderField& field, FieldFacts& facts) {
+  switch (field.id) {
+    case HeaderId::Host:
+      if (facts.hosts++ == 0) facts.host = field.value;
+      break;
+    case HeaderId::ContentLength: {
+      const auto length = parse_content_length(field.value);
+      if (!length) return {400, "Content-Length is not a plain decimal number in range"};
+      if (++facts.content_lengths > 1) return {400, "more than one Content-Length"};
+      facts.content_length = *length;
+      break;
+    }
+    case HeaderId::TransferEncoding:
+      ++facts.transfer_encodings;
+      break;
+    case HeaderId::Connection:
+      ++facts.connections;
+      break;
+    case HeaderId::Expect:
+      ++facts.expects;
+      break;
+    case HeaderId::Upgrade:
+      facts.has_upgrade = true;
+      break;
+    default:
+      break;
+  }
+  return {};
+}
+
+void mark_named(HeaderFields& fields, std::string_view name) {
+  for (HeaderField& field : fields.all()) {
+    if (!field.hop_by_hop && equals_ignoring_case(field.name, name) && !is_protected(field)) {
+      field.hop_by_hop = true;
+    }
+  }
+}
+
+}  // namespace
+
+Fault read_fields(const char* begin, const char* end, HeaderFields& fields, FieldFacts& facts) {
+  const char* p = begin;
+  while (p < end) {
+    const char* const name = p;
+    while (has_class(*p, kTokenChar)) ++p;  // stops at the line's CR at the latest
+    if (p == name || *p != ':') return name_fault(name, p);
+    const char* const colon = p++;
+    while (*p == ' ' || *p == '\t') ++p;
+    const auto* const cr =
+        static_cast<const char*>(std::memchr(p, '\r', static_cast<std::size_t>(end + 2 - p)));
+    const char* last = cr;
+    while (last > p && (last[-1] == ' ' || last[-1] == '\t')) --last;
+
+    HeaderField field;
+    field.name = {name, static_cast<std::size_t>(colon - name)};
+    field.value = {p, static_cast<std::size_t>(last - p)};
+    field.id = header_id(field.name);
+    if (field.id != HeaderId::Other) {
+      field.hop_by_hop = always_hop_by_hop(field.id);
+      if (const Fault fault = note_field(field, facts)) return fault;
+    }
+    if (!fields.add(field)) return {431, "too many header fields"};
+    p = cr + 2;
+  }
+  return {};
+}
+
+Fault read_connection(HeaderFields& fields, ConnectionOptions& options) {
+  std::uint32_t count = 0;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const HeaderField field = fields.all()[i];
+    if (field.id != HeaderId::Connection) continue;
+    for_each_element(field.value, [&](std::string_view option) {
+      if (equals_ignoring_case(option, "close")) {
+        options.close = true;
+      } else if (equals_ignoring_case(option, "keep-alive")) {
+        options.keep_alive = true;
+      } else if (equals_ignoring_case(option, "upgrade")) {
+        options.upgrade = true;
+      } else {
+        mark_named(fields, option);
+      }
+      return ++count <= kMaxConnectionOptions;
+    });
+  }
+  if (count > kMaxConnectionOptions) return {400, "too many connection options"};
+  return {};
+}
+
+TransferCoding read_transfer_encoding(const HeaderFields& fields) {
+  auto coding = TransferCoding::Malformed;  // for an empty list
+  bool first = true;
+  for (const HeaderField& field : fields.all()) {
+    if (field.id != HeaderId::TransferEncoding) continue;
+    for_each_element(field.value, [&](std::string_view element) {
+      const bool chunked = equals_ignoring_case(element, "chunked");
+      const bool identity = equals_ignoring_case(element, "identity");
+      if (!chunked && !identity) {
+        const std::string_view name = trim(element.substr(0, element.find(';')));
+        const bool wrong = !is_token(name) || equals_ignoring_case(name, "chunked");
+        coding =
+            wrong || coding == TransferCoding::Chunked ? TransferCoding::Malformed : TransferCoding::Unknown;
+        first = false;
+        return !wrong;
+      }
+      if (first) {
+        coding = chunked ? TransferCoding::Chunked : TransferCoding::Identity;
+      } else if (coding != TransferCoding::Unknown) {
+        coding = TransferCoding::Malformed;  // chunked twice, or not last, or beside identity
+      }
+      first = false;
+      return coding != TransferCoding::Malformed;
+    });
+    if (!first && coding == TransferCoding::Malformed) break;
+  }
+  return coding;
+}
+
+}  // namespace dlb::http

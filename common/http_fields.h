@@ -1,0 +1,51 @@
+// The field lines of a head, and what they say about framing and the connection: one pass for requests and
+// responses. Internal to http_parser.cc; pure.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/http_message.h"
+
+namespace dlb::http {
+
+// Why a head is refused; `status` 0 means it is not.
+struct Fault {
+  int status = 0;
+  std::string_view reason{};
+  explicit operator bool() const { return status != 0; }
+};
+
+// Facts gathered while the fields are read.
+struct FieldFacts {
+  std::uint32_t hosts = 0;
+  std::uint32_t content_lengths = 0;
+  std::uint32_t transfer_encodings = 0;
+  std::uint32_t connections = 0;
+  std::uint32_t expects = 0;
+  bool has_upgrade = false;
+  std::uint64_t content_length = 0;
+  std::string_view host{};
+};
+
+// What the Connection fields ask for.
+struct ConnectionOptions {
+  bool close = false;
+  bool keep_alive = false;
+  bool upgrade = false;
+};
+
+// How the Transfer-Encoding fields end.
+enum class TransferCoding : std::uint8_t { Chunked, Identity, Unknown, Malformed };
+
+// `lines` is the text from the first field line to the final empty line, inclusive, in which every line ends
+// with CRLF and no other control byte but HTAB stands (the scan has seen to that). `end` points at the final
+// CRLF.
+Fault read_fields(const char* begin, const char* end, HeaderFields& fields, FieldFacts& facts);
+
+// Reads the Connection fields and marks as hop_by_hop what they name, protected fields excepted.
+Fault read_connection(HeaderFields& fields, ConnectionOptions& options);
+
+TransferCoding read_transfer_encoding(const HeaderFields& fields);
+
+}  // namespace dlb::http
