@@ -1,7 +1,7 @@
-// BackendSet: the backends of one configuration and what all threads know of them. Data workers reserve and release
-// slots and record outcomes; the control thread writes health, statistics and admin state; everyone reads. Each backend
-// is a few cache lines of atomics; nothing here takes a lock, and no picture older than its reader can make it oversell:
-// slots are reserved by compare-and-swap, never added and undone.
+// BackendSet: the backends of one configuration and what all threads know of them. Data workers reserve and
+// release slots and record outcomes; the control thread writes health, statistics and admin state; everyone
+// reads. Each backend is a few cache lines of atomics; nothing here takes a lock, and no picture older than
+// its reader can make it oversell: slots are reserved by compare-and-swap, never added and undone.
 //
 // A backend's state is separate axes, joined only by eligible() (lb/policy/eligibility.h):
 //   admin (ready, drain, maintenance) × health (up, down) × ejected-until × memory guards × free slots
@@ -31,7 +31,8 @@ class SlotCounter {
     std::uint32_t taken = taken_.load(std::memory_order_relaxed);
     do {
       if (cap != 0 && taken >= cap) return false;
-    } while (!taken_.compare_exchange_weak(taken, taken + 1, std::memory_order_acq_rel, std::memory_order_relaxed));
+    } while (!taken_.compare_exchange_weak(taken, taken + 1, std::memory_order_acq_rel,
+                                           std::memory_order_relaxed));
     return true;
   }
   void release() { taken_.fetch_sub(1, std::memory_order_acq_rel); }
@@ -41,21 +42,21 @@ class SlotCounter {
   std::atomic<std::uint32_t> taken_{0};
 };
 
-// What the last /internal/stats said (or -1 for what it did not say). Written by the control thread only; a reader may
-// see parts of two samples, which a score tolerates.
+// What the last /internal/stats said (or -1 for what it did not say). Written by the control thread only; a
+// reader may see parts of two samples, which a score tolerates.
 struct BackendReport {
-  std::atomic<double> cpu_percent{-1};                 // of the cgroup's quota
-  std::atomic<double> unreclaimable_percent{-1};       // of the tightest limit: what both memory guards judge
+  std::atomic<double> cpu_percent{-1};            // of the cgroup's quota
+  std::atomic<double> unreclaimable_percent{-1};  // of the tightest limit: what both memory guards judge
   std::atomic<double> working_set_percent{-1};
   std::atomic<double> total_percent{-1};
-  std::atomic<std::int64_t> received_at_ns{0};         // on the monotonic line; 0: never
+  std::atomic<std::int64_t> received_at_ns{0};  // on the monotonic line; 0: never
 };
 
 struct BackendCounters {
-  std::atomic<std::uint64_t> requests{0};         // picked, retries included
+  std::atomic<std::uint64_t> requests{0};  // picked, retries included
   std::atomic<std::uint64_t> responses_2xx{0}, responses_3xx{0}, responses_4xx{0}, responses_5xx{0};
   std::atomic<std::uint64_t> connect_failures{0}, response_failures{0}, timeouts{0}, resets{0};
-  std::atomic<std::uint64_t> retried_away{0};     // exchanges that left this backend for another
+  std::atomic<std::uint64_t> retried_away{0};  // exchanges that left this backend for another
   std::atomic<std::uint64_t> connections_opened{0}, connections_reused{0};
   std::atomic<std::uint64_t> bytes_in{0}, bytes_out{0};  // from and to the backend
   std::atomic<std::uint64_t> probes{0}, probe_failures{0}, probes_skipped{0};
@@ -63,8 +64,13 @@ struct BackendCounters {
 
 class alignas(64) Backend {
  public:
-  Backend(std::uint32_t index_in_set, std::string name, std::string url_text, Address backend_address, std::uint32_t backend_weight)
-      : index(index_in_set), id(std::move(name)), url(std::move(url_text)), address(backend_address), weight(backend_weight) {}
+  Backend(std::uint32_t index_in_set, std::string name, std::string url_text, Address backend_address,
+          std::uint32_t backend_weight)
+      : index(index_in_set),
+        id(std::move(name)),
+        url(std::move(url_text)),
+        address(backend_address),
+        weight(backend_weight) {}
 
   // Fixed for the life of the set.
   const std::uint32_t index;
@@ -74,21 +80,22 @@ class alignas(64) Backend {
   std::atomic<std::uint32_t> weight;  // 0: gets no new request
 
   // Hot: written by data workers.
-  alignas(64) SlotCounter slots;      // outstanding requests; a feed holds one until its response head is in
-  SlotCounter feed_connections;       // busy connections of the feed transport
-  SlotCounter connections;            // busy connections of the message transport
+  alignas(64) SlotCounter slots;  // outstanding requests; a feed holds one until its response head is in
+  SlotCounter feed_connections;   // busy connections of the feed transport
+  SlotCounter connections;        // busy connections of the message transport
   std::atomic<std::uint64_t> last_pick{0};  // order of the last pick, for rotating exact ties
 
-  // Latency to response head, feed paths left out: see lb/policy/latency_average.h for the meaning of the two words.
+  // Latency to response head, feed paths left out: see lb/policy/latency_average.h for the meaning of the two
+  // words.
   alignas(64) std::atomic<double> latency_us{0};
   std::atomic<std::int64_t> latency_at_ns{0};
 
   // Written by the control thread, health also by a data worker's failed connects through it.
   alignas(64) std::atomic<bool> healthy{false};
   std::atomic<AdminState> admin{AdminState::Ready};
-  std::atomic<bool> reported_draining{false};       // its own health check said so
-  std::atomic<bool> memory_blocked{false};          // either memory guard, with hysteresis
-  std::atomic<std::int64_t> ejected_until_ns{0};    // 0: not ejected
+  std::atomic<bool> reported_draining{false};     // its own health check said so
+  std::atomic<bool> memory_blocked{false};        // either memory guard, with hysteresis
+  std::atomic<std::int64_t> ejected_until_ns{0};  // 0: not ejected
   std::atomic<std::uint32_t> connect_failures_in_row{0};
   BackendReport report;
 

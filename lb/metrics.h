@@ -12,7 +12,8 @@
 #include <cstdint>
 
 #include "common/clock.h"
-#include "lb/sample_window.h"
+#include "common/histogram.h"
+#include "lb/rate_window.h"
 
 namespace dlb::lb {
 
@@ -38,8 +39,15 @@ inline void count(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) {
 }
 
 struct alignas(64) WorkerMetrics {
-  static constexpr std::size_t kLatencySamples = 20'000;
-  static constexpr std::size_t kFeedSamples = 4'096;
+  static constexpr std::size_t kLatencySamples = 20'000;  // of all workers together
+  static constexpr std::size_t kFeedSamples = 4'000;      // of all workers together
+
+  // `workers` is how many share the sample windows.
+  explicit WorkerMetrics(std::size_t workers = 1)
+      : feed_selection_us(kFeedSamples / workers),
+        feed_header_wait_us(kFeedSamples / workers),
+        feed_body_us(kFeedSamples / workers),
+        latency_us(kLatencySamples / workers) {}
 
   // --- Requests that were to be forwarded. Each ends in exactly one of success, failed, client_gone.
   WorkerCount requests_total;    // a complete head that passed the checks of method, path, size and admission
@@ -101,18 +109,23 @@ struct alignas(64) WorkerMetrics {
 
   // --- Feeds (paths in feed-paths), counted in the requests above as well.
   WorkerCount feed_requests, feed_success;
-  WorkerCount feed_header_failures;             // no complete response head, whatever the reason
-  WorkerCount feed_interrupted_bodies;          // head delivered, body broken off (backend or client)
-  SampleWindow feed_selection{kFeedSamples};    // from request head to a backend picked, queue included
-  SampleWindow feed_header_wait{kFeedSamples};  // from pick to response head
-  SampleWindow feed_body{kFeedSamples};         // from response head to last byte written to the client
+  WorkerCount feed_header_failures;     // no complete response head, whatever the reason
+  WorkerCount feed_interrupted_bodies;  // head delivered, body broken off (backend or client)
+  SampleWindow feed_selection_us;       // from request head to a backend picked, queue included
+  SampleWindow feed_header_wait_us;     // from pick to response head
+  SampleWindow feed_body_us;            // from response head to last byte written to the client
 
   // --- All requests in success and failed: from a complete request head to the last byte of the response.
-  SampleWindow latency{kLatencySamples};
+  SampleWindow latency_us;
   RateWindow throughput;
   void finished(TimePoint now, Duration took) {
-    latency.add(now, took);
+    record(latency_us, took);
     throughput.add(now);
+  }
+
+  // Any duration window above.
+  static void record(SampleWindow& window, Duration took) {
+    window.record(static_cast<double>(took.count()) / 1000);
   }
 
   // --- The loop, copied once a turn or less often.

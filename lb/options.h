@@ -6,13 +6,13 @@
 // Plain values, no behaviour. Made once at start; the data path reads it through a const reference.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "common/address.h"
 #include "common/clock.h"
+#include "common/option.h"
 #include "common/result.h"
 #include "lb/policy/policy.h"
 
@@ -20,11 +20,12 @@ namespace dlb::lb {
 
 // One row of [[backend]], of --backends or of the backends file.
 struct BackendOption {
-  std::string id;            // unique; `host:port` of the url when not given
-  std::string url;           // http://host:port, or unix:/path
-  std::string wss;           // where wss-listen sends this backend's share
-  std::uint32_t weight = 1;  // 0: gets no new request
-  Address address;           // the url, resolved by finish_options()
+  std::string id;           // unique; `host:port` of the url when not given
+  std::string url;          // http://host:port, or unix:/path
+  std::string wss;          // where wss-listen sends this backend's share
+  std::int64_t weight = 1;  // 0: gets no new request
+  Address address;          // the url, resolved by finish_options()
+  std::string place;        // where it was given, for messages: `FILE:LINE`
 };
 
 enum class HealthMethod : std::uint8_t { Get, Head, Tcp };
@@ -32,11 +33,12 @@ enum class HealthMethod : std::uint8_t { Get, Head, Tcp };
 struct Options {
   // Listening
   std::string listen = ":8080";
-  std::uint32_t workers = 1;  // 0: one per CPU of the quota
+  std::int64_t workers = 1;   // 0: one per CPU of the quota
   bool public_status = true;  // the public listener serves /lb/health, /lb/status, /lb/metrics
 
-  // Backends: exactly one of the three sources
-  std::vector<BackendOption> backends;    // after finish_options(): from whichever source was used
+  // Backends: exactly one of the three sources. `backends` is [[backend]], and after finish_options()
+  // whichever it was.
+  std::vector<BackendOption> backends;
   std::vector<std::string> backend_urls;  // --backends URL,URL
   std::string backends_file;              // JSON array of {"name","url","weight"?}
 
@@ -46,19 +48,19 @@ struct Options {
   double threshold = 75;                       // score, 0-100
   double max_memory = 95;                      // percent, unreclaimable
   double max_total_memory = 98;                // percent, unreclaimable
-  std::uint32_t max_inflight = 100;            // outstanding requests that count as 100 points
+  std::int64_t max_inflight = 100;             // outstanding requests that count as 100 points
   Duration latency_target = std::chrono::milliseconds(100);
-  std::uint32_t backend_cap = 0;  // outstanding requests per backend, 0: no cap
+  std::int64_t backend_cap = 0;  // outstanding requests per backend, 0: no cap
   Duration backend_queue_timeout = std::chrono::seconds(10);
-  std::uint32_t backend_queue_max = 1024;  // waiting requests, all workers together
-  std::uint32_t admission_limit = 0;       // concurrent POST /message, 0: no limit
+  std::int64_t backend_queue_max = 1024;  // waiting requests, all workers together
+  std::int64_t admission_limit = 0;       // concurrent POST /message, 0: no limit
   bool panic_fallback = true;
 
   // Health and statistics
   Duration health_interval = std::chrono::seconds(1);
   Duration stats_interval = std::chrono::milliseconds(500);
   Duration monitor_timeout = std::chrono::milliseconds(2500);
-  std::uint32_t failure_limit = 2;
+  std::int64_t failure_limit = 2;
   std::string health_method = "GET";
   HealthMethod health_method_kind = HealthMethod::Get;  // of `health_method`, set by finish_options()
   std::string health_path = "/health";
@@ -67,31 +69,31 @@ struct Options {
   // Upstream side
   Duration connect_timeout = std::chrono::seconds(2);
   Duration backend_timeout = std::chrono::seconds(15);  // to response headers
-  std::uint32_t proxy_max_idle = 256;
-  std::uint32_t proxy_max_idle_per_host = 64;
-  std::uint32_t proxy_max_conns_per_host = 200;
-  std::uint32_t proxy_max_feed_conns_per_host = 4;
+  std::int64_t proxy_max_idle = 256;
+  std::int64_t proxy_max_idle_per_host = 64;
+  std::int64_t proxy_max_conns_per_host = 200;
+  std::int64_t proxy_max_feed_conns_per_host = 4;
   Duration proxy_idle_timeout = std::chrono::seconds(10);
-  std::size_t proxy_buffer_bytes = 16 * 1024;
-  std::size_t proxy_feed_buffer_bytes = 0;  // 0: proxy_buffer_bytes
-  std::size_t proxy_feed_read_buffer_bytes = 0;
+  ByteSize proxy_buffer_bytes = kib(16);
+  ByteSize proxy_feed_buffer_bytes;  // 0: proxy_buffer_bytes
+  ByteSize proxy_feed_read_buffer_bytes;
   std::vector<std::string> feed_paths = {"/feed"};
   std::vector<std::string> deny_paths = {"/internal/"};
   std::vector<std::string> no_replay_paths = {"/message"};
   std::vector<std::string> retry_keyed_paths = {"/message"};
 
   // Client side
-  std::uint32_t client_max_connections = 2600;  // 0: no limit
+  std::int64_t client_max_connections = 2600;  // 0: no limit
   Duration client_idle_timeout = std::chrono::seconds(5);
   Duration client_header_timeout = std::chrono::seconds(10);
   Duration client_body_timeout = std::chrono::seconds(30);   // without progress
   Duration client_write_timeout = std::chrono::seconds(30);  // without progress
-  std::size_t client_feed_write_buffer_bytes = 0;
-  std::size_t max_header_bytes = 16 * 1024;
-  std::size_t max_body_bytes = 8 * 1024 * 1024;
+  ByteSize client_feed_write_buffer_bytes;
+  ByteSize max_header_bytes = kib(16);
+  ByteSize max_body_bytes = mib(8);
   std::vector<std::string> trusted_proxies;
-  std::size_t socket_read_buffer_bytes = 0;  // 0: tuned by the kernel
-  std::size_t socket_write_buffer_bytes = 0;
+  ByteSize socket_read_buffer_bytes;  // 0: tuned by the kernel
+  ByteSize socket_write_buffer_bytes;
 
   // Stopping
   Duration drain_notice = std::chrono::seconds(1);
@@ -101,5 +103,13 @@ struct Options {
   std::string log_level = "info";
   std::string log_format = "text";
 };
+
+// The option table of `lb`, for load_options(), finish_action() and the README.
+extern const OptionTable kOptionTable;
+
+// What rows alone cannot check: takes the backends from the one source that was given, names those without
+// id, resolves their addresses, reads policy and health method. Blocks on name lookups: start-up or control
+// thread. The error is one line that says where, what and what to do.
+Result<void> finish_options(const LoadedOptions& loaded, Options& options);
 
 }  // namespace dlb::lb

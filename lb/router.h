@@ -1,6 +1,7 @@
-// Router: one worker's way to a backend. Builds the policy's view from the BackendSet's atomics, lets the policy choose,
-// and reserves what the choice needs (a slot, and a connection of its transport) by compare-and-swap; when another worker
-// was faster it chooses again. Decisions only: no fd, no queue (slot_queue.h), no logging. One thread each.
+// Router: one worker's way to a backend. Builds the policy's view from the BackendSet's atomics, lets the
+// policy choose, and reserves what the choice needs (a slot, and a connection of its transport) by
+// compare-and-swap; when another worker was faster it chooses again. Decisions only: no fd, no queue
+// (slot_queue.h), no logging. One thread each.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +17,18 @@ namespace dlb::lb {
 struct Options;
 
 enum class PickStatus : std::uint8_t {
-  Picked,      // reserved: the caller must release() exactly once
-  Full,        // usable backends exist, but every one lacks a free slot or connection: wait in the queue
-  NoHealthy,   // none is healthy: 503
-  NoMemory,    // healthy ones exist, none passes the memory guards: 503
+  Picked,     // reserved: the caller must release() exactly once
+  Full,       // usable backends exist, but every one lacks a free slot or connection: wait in the queue
+  NoHealthy,  // none is healthy: 503
+  NoMemory,   // healthy ones exist, none passes the memory guards: 503
 };
 
 struct Choice {
   PickStatus status = PickStatus::NoHealthy;
-  std::uint32_t backend = 0;     // index, with Picked
-  bool fallback = false;         // none was under the threshold: X-Load-Balancer-Fallback: threshold
-  bool panic = false;            // health was ignored (L11)
-  float score = 0;               // for X-Load-Balancer-Score
+  std::uint32_t backend = 0;  // index, with Picked
+  bool fallback = false;      // none was under the threshold: X-Load-Balancer-Fallback: threshold
+  bool panic = false;         // health was ignored (L11)
+  float score = 0;            // for X-Load-Balancer-Score
 };
 
 class Router {
@@ -37,16 +38,17 @@ class Router {
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 
-  // Reserves a slot and a busy connection of `transport`. `excluded` lists backend indexes that this exchange has tried;
-  // they are taken only when nothing else is left.
+  // Reserves a slot and a busy connection of `transport`. `excluded` lists backend indexes that this exchange
+  // has tried; they are taken only when nothing else is left.
   Choice pick(TransportClass transport, TimePoint now, std::span<const std::uint32_t> excluded = {});
 
-  // Takes a slot that another exchange hands over still reserved (slot_queue.h): true when backend `index` may serve a
-  // `transport` exchange now; the connection has then been reserved too. False: release_slot() it and pick again.
+  // Takes a slot that another exchange hands over still reserved (slot_queue.h): true when backend `index`
+  // may serve a `transport` exchange now; the connection has then been reserved too. False: release_slot() it
+  // and pick again.
   bool adopt_slot(std::uint32_t index, TransportClass transport, TimePoint now, Choice& out);
 
-  // The two halves of a reservation, each released exactly once. A feed releases its slot when its response head is in
-  // and its connection when its body is done; a message releases both at its end.
+  // The two halves of a reservation, each released exactly once. A feed releases its slot when its response
+  // head is in and its connection when its body is done; a message releases both at its end.
   void release_slot(std::uint32_t index);
   void release_connection(std::uint32_t index, TransportClass transport);
 
