@@ -28,7 +28,7 @@ CFLAGS   += $(OPT) $(SAN)
 LDFLAGS  += $(SAN) -pthread
 
 LIBS_common  = $(LLHTTP_LIBS) -lfmt
-LIBS_lb      = -lssl -lcrypto
+LIBS_lb      = -lsimdjson -lssl -lcrypto
 LIBS_backend = -lsimdjson -lpq -lsqlite3 -lssl -lcrypto -lz
 LIBS_loadgen = -lsimdjson -lssl -lcrypto
 
