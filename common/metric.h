@@ -1,11 +1,10 @@
 // Metrics: one row array per kind of source is the only place where a metric is declared; Prometheus text,
 // JSON and the README table are renderers of the rows.
 //
-//   constexpr MetricRow kBackendMetrics[] = {
-//       metric<&BackendCounters::requests>({.name = "dlb_backend_requests_total", .json = "requests.total",
-//       .help = "..."}), metric<[](const Backend& b) { return b.slots.used(); }>({.name =
-//       "dlb_backend_in_flight", .kind = MetricKind::Gauge,
-//                                                               .json = "in_flight", .help = "..."}),
+//   constexpr MetricRow kRows[] = {
+//       metric<&Counters::requests>({.name = "dlb_requests_total", .json = "requests.total", .help = "..."}),
+//       metric<[](const Counters& c) { return c.slots.used(); }>(
+//           {.name = "dlb_in_flight", .kind = MetricKind::Gauge, .json = "in_flight", .help = "..."}),
 //   };
 //
 // A getter is a member pointer or a captureless lambda of the source; it may give any number, bool,
