@@ -91,17 +91,26 @@ unit: $(addprefix unit-,$(foreach p,$(UNIT_PARTS),$(if $(call unit_srcs,$(p)),$(
 
 # Sanitizers: the same rules with other flags, objects and binaries under build/asan and build/tsan.
 SAN_OPT = -O1 -g1 -fno-omit-frame-pointer
+ASAN = BUILD=build/asan BIN=build/asan/bin OPT="$(SAN_OPT)" SAN="-fsanitize=address,undefined -fno-sanitize-recover=all"
+TSAN = BUILD=build/tsan BIN=build/tsan/bin OPT="$(SAN_OPT)" SAN="-fsanitize=thread"
+.PHONY: asan-unit tsan-lb
 asan:
-	$(MAKE) BUILD=build/asan BIN=build/asan/bin OPT="$(SAN_OPT)" \
-	  SAN="-fsanitize=address,undefined -fno-sanitize-recover=all" all unit-build
+	$(MAKE) $(ASAN) all unit-build
+asan-unit:
+	$(MAKE) $(ASAN) unit-build
 tsan:
-	$(MAKE) BUILD=build/tsan BIN=build/tsan/bin OPT="$(SAN_OPT)" SAN="-fsanitize=thread" all
+	$(MAKE) $(TSAN) all
+tsan-lb:
+	$(MAKE) $(TSAN) lb
 
 test:
 	test/run.sh
 
+# What deploy/local.sh and demo.sh keep in build/ is data of a running system, not a build product.
 clean:
-	rm -rf build lb/lb backend/backend loadgen/loadgen
+	@mkdir -p build
+	find build -mindepth 1 -maxdepth 1 ! -name local ! -name demo -exec rm -rf {} +
+	rm -rf lb/lb backend/backend loadgen/loadgen
 
 PREFIX ?= /usr/local
 install: all

@@ -1,0 +1,315 @@
+"""Starts, watches and ends real programs: lb, backend, a private PostgreSQL. Which build is tested says DLB_PROGRAMS
+(the repository's root, build/asan/bin, build/tsan/bin)."""
+
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+from ports import free_port
+from raw import G, RawClient, fetch
+from waiting import TIME_FACTOR, wait_until
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+PROGRAMS = os.path.realpath(os.environ.get("DLB_PROGRAMS", ROOT))
+SANITIZED = "asan" in PROGRAMS or "tsan" in PROGRAMS
+_SANITIZER_WORDS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:", "CHECK failed")
+
+
+def program(name):
+    return os.path.join(PROGRAMS, name, name)
+
+
+def toml_value(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(toml_value(item) for item in value) + "]"
+    return json.dumps(str(value))  # a JSON string is a TOML basic string
+
+
+def clean_environment(**extra):
+    """Without variables that the programs would read."""
+    dropped = ("LB_", "LOADGEN_", "DB_", "HTTP_", "WS_", "DATABASE_URL", "DATA_DIR", "BACKEND_ID", "MESSAGE_ENCRYPTION")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
+    kept.setdefault("ASAN_OPTIONS", "abort_on_error=0:detect_stack_use_after_return=0")
+    kept.setdefault("TSAN_OPTIONS", "halt_on_error=0:exitcode=66")
+    kept.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
+    kept.update(extra)
+    return kept
+
+
+def run(arguments, timeout=30, **environment):
+    """Runs a program to its end; returns (exit code, stdout, stderr)."""
+    done = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                          timeout=timeout * TIME_FACTOR, env=clean_environment(**environment))
+    return done.returncode, done.stdout, done.stderr
+
+
+class Program:
+    def __init__(self, folder, name):
+        self.folder, self.name = folder, name
+        self.log_path = os.path.join(folder, name + ".log")
+        self.process = None
+        self.killed = False
+
+    def spawn(self, arguments, environment=None, **popen):
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            env=environment or clean_environment(), **popen)
+        self.killed = False
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def log(self):
+        try:
+            with open(self.log_path, encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def log_tail(self, lines=30):
+        return f"--- {self.name}\n" + "\n".join(self.log().splitlines()[-lines:])
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        """kill -9, and gone."""
+        self.killed = True
+        self.process.kill()
+        self.process.wait()
+
+    def wait(self, timeout=15):
+        return self.process.wait(timeout * TIME_FACTOR)
+
+    def terminate(self, timeout=15):
+        """SIGTERM and the exit code."""
+        if self.alive():
+            self.signal(signal.SIGTERM)
+        return self.wait(timeout)
+
+    def rss(self):
+        with open(f"/proc/{self.pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    def open_files(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rsplit(") ", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def finish(self):
+        """For the end of a test: a clean stop, or what was wrong about it as text."""
+        if self.process is None:
+            return ""
+        problem = ""
+        if not self.killed:
+            crashed = self.process.poll()
+            try:
+                code = self.terminate(timeout=20)
+                if crashed not in (None, 0):
+                    problem = f"{self.name} had ended with code {crashed}"
+                elif code != 0:
+                    problem = f"{self.name} ended with code {code} after SIGTERM"
+            except subprocess.TimeoutExpired:
+                self.kill()
+                problem = f"{self.name} did not end after SIGTERM"
+        log = self.log()
+        for word in _SANITIZER_WORDS:
+            if word in log:
+                problem = problem or f"{self.name}: {word} in its log"
+                return problem + "\n" + log[-20000:]
+        return problem and problem + "\n" + self.log_tail()
+
+
+class Balancer(Program):
+    """lb before scripted or real backends, with intervals fit for tests; any option by keyword (`backend_cap=4`)."""
+
+    DEFAULTS = {"health_interval": "100ms", "stats_interval": "100ms", "monitor_timeout": "1s", "drain_notice": "50ms",
+                "drain_timeout": "1s"}
+
+    def __init__(self, folder, backends, name="lb", weights=None, extra="", **options):
+        super().__init__(folder, name)
+        self.port = free_port()
+        self.backends = backends
+        self.config_path = os.path.join(folder, name + ".toml")
+        settings = dict(self.DEFAULTS, listen=f"127.0.0.1:{self.port}", **options)
+        lines = [f"{key.replace('_', '-')} = {toml_value(value)}" for key, value in settings.items()]
+        for index, backend in enumerate(backends):
+            lines += ["", "[[backend]]", f"id = {toml_value(backend.name)}", f"url = {toml_value(backend.url)}"]
+            if weights:
+                lines.append(f"weight = {weights[index]}")
+        with open(self.config_path, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n" + extra)
+
+    def start(self, healthy=None, timeout=10):
+        """Starts, and waits until `healthy` backends are (all, when not given)."""
+        self.spawn([program("lb"), "-c", self.config_path])
+        wanted = len(self.backends) if healthy is None else healthy
+
+        def ready():
+            if not self.alive():
+                raise RuntimeError("lb ended: " + self.log_tail())
+            return sum(backend["healthy"] for backend in self.status()["backends"]) >= wanted
+
+        wait_until(ready, timeout, f"{wanted} healthy backends in /lb/status")
+        if self.backends and self.backends[0].__class__.__name__ == "ScriptedBackend":
+            # The first statistics are in too, so no staleness penalty makes the first picks special.
+            wait_until(lambda: all(backend.stats is None or any(p.path == "/internal/stats" for p in backend.probes)
+                                   or backend.health[0] != 200 for backend in self.backends),
+                       5, "the first statistics")
+        return self
+
+    def client(self, **options):
+        return RawClient(self.port, **options)
+
+    def fetch(self, target="/", method="GET", body=b"", headers=(), timeout=15.0):
+        return fetch(self.port, target, method, body, headers, timeout=timeout)
+
+    def status(self):
+        return json.loads(self.fetch("/lb/status", timeout=5.0).body)
+
+    def backend(self, name):
+        for backend in self.status()["backends"]:
+            if backend["id"] == name:
+                return backend
+        raise KeyError(name)
+
+    def metrics(self):
+        return json.loads(self.fetch("/lb/metrics", timeout=5.0).body)
+
+    def in_flight(self):
+        return sum(backend["in_flight"] for backend in self.status()["backends"])
+
+    def wait_quiet(self, timeout=5.0):
+        wait_until(lambda: self.in_flight() == 0, timeout, "in_flight to be 0")
+
+    def wait_state(self, name, healthy, timeout=5.0):
+        wait_until(lambda: self.backend(name)["healthy"] == healthy, timeout, f"{name} healthy={healthy}")
+
+
+class ChatBackend(Program):
+    """One real backend; `store` is a PostgresServer, or None for SQLite in `data_dir`."""
+
+    def __init__(self, folder, name, data_dir, store=None, key_file=None, **options):
+        super().__init__(folder, name)
+        self.port = free_port()
+        self.data_dir, self.store = data_dir, store
+        self.key_file = key_file or os.path.join(data_dir, "encryption.key")
+        self.config_path = os.path.join(folder, name + ".toml")
+        settings = {"backend_id": name, "http_port": self.port, "data_dir": data_dir,
+                    "message_encryption_key_file": self.key_file, "drain_notice": "100ms", "drain_timeout": "2s"}
+        settings.update(options)
+        with open(self.config_path, "w", encoding="utf-8") as file:
+            for key, value in settings.items():
+                file.write(f"{key.replace('_', '-')} = {toml_value(value)}\n")
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def launch(self):
+        extra = {"DATABASE_URL": self.store.url} if self.store else {}
+        self.spawn([program("backend"), "-c", self.config_path], clean_environment(**extra))
+        return self
+
+    def start(self, timeout=15):
+        self.launch()
+        return self.wait_healthy(timeout)
+
+    def wait_healthy(self, timeout=15):
+        def ready():
+            if not self.alive():
+                raise RuntimeError("backend ended: " + self.log_tail())
+            return self.fetch("/health", timeout=3.0).status == 200
+
+        wait_until(ready, timeout, f"{self.name} to be healthy")
+        return self
+
+    def client(self, **options):
+        return RawClient(self.port, **options)
+
+    def fetch(self, target="/", method="GET", body=b"", headers=(), timeout=15.0):
+        return fetch(self.port, target, method, body, headers, timeout=timeout)
+
+    def post(self, message, headers=(), timeout=15.0):
+        return post_message(self.port, message, headers, timeout)
+
+
+def post_message(port, message, headers=(), timeout=15.0):
+    body = message if isinstance(message, bytes) else json.dumps(message).encode()
+    return fetch(port, "/message", "POST", body, [("Content-Type", "application/json"), *headers], timeout=timeout)
+
+
+class PostgresServer(Program):
+    """A private cluster in `folder`, loopback only. PostgreSQL refuses to be root, so it then is the user postgres."""
+
+    def __init__(self, folder):
+        super().__init__(folder, "postgresql")
+        found = sorted(glob.glob("/usr/lib/postgresql/*/bin/postgres"), key=lambda path: int(path.split("/")[4]))
+        assert found, "PostgreSQL is not installed: run deploy/setup.sh test"
+        self.bin = os.path.dirname(found[-1])
+        self.data = os.path.join(folder, "cluster")
+        self.port = free_port()
+        self.url = f"postgresql://chat_user@127.0.0.1:{self.port}/chat"
+        self.as_user = []
+        os.mkdir(self.data, 0o700)
+        if os.geteuid() == 0:
+            self.as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "--"]
+            os.chmod(folder, 0o711)
+            shutil.chown(self.data, "postgres", "postgres")
+        self._once(["initdb", "-D", self.data, "-U", "postgres", "-E", "UTF8", "--no-locale", "--auth=trust",
+                    "--no-instructions", "--no-sync"])
+        self._once(["postgres", "--single", "-D", self.data, "postgres"],
+                   "CREATE ROLE chat_user LOGIN;\nCREATE DATABASE chat OWNER chat_user;\n")
+
+    def _once(self, arguments, text=""):
+        command = self.as_user + [os.path.join(self.bin, arguments[0])] + arguments[1:]
+        with open(self.log_path, "ab") as log:
+            subprocess.run(command, input=text.encode(), stdout=log, stderr=log, check=True, timeout=120,
+                           env=clean_environment())
+
+    def start(self):
+        command = self.as_user + [os.path.join(self.bin, "postgres"), "-D", self.data, "-p", str(self.port), "-c",
+                                  "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c",
+                                  "log_statement=none"]
+        self.spawn(command)
+        wait_until(lambda: run([os.path.join(self.bin, "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-U",
+                               "chat_user"])[0]
+                   == 0, 30, "PostgreSQL to answer", interval=0.03)
+        return self
+
+    def stop(self, immediate=False):
+        """Sends the clients away ("fast"), or as after a crash ("immediate")."""
+        self.signal(signal.SIGQUIT if immediate else signal.SIGINT)
+        self.process.wait(60)
+        self.killed = True
+
+    def finish(self):
+        if self.alive():
+            self.stop(immediate=True)
+        return ""
+
+    def query(self, sql, user="chat_user"):
+        """The rows as lists of text."""
+        code, out, err = run([os.path.join(self.bin, "psql"), "-X", "-A", "-t", "-F", "\x1f", "-h", "127.0.0.1", "-p",
+                              str(self.port), "-U", user, "-d", "chat", "-v", "ON_ERROR_STOP=1", "-c", sql])
+        assert code == 0, err
+        return [line.split("\x1f") for line in out.splitlines() if line]
+
+
+def fresh_get(balancer):
+    with balancer.client() as client:
+        return client.request(G)
