@@ -40,7 +40,7 @@ Fault name_fault(const char* name, const char* stop) {
   return {400, *stop == '\r' ? "a header line has no colon" : "a header field name is malformed"};
 }
 
-Fault note_field(const HeaderField& field, FieldFacts& facts) {
+Fault note_field(const HeaderField& field, HeadFacts& facts) {
   switch (field.id) {
     case HeaderId::Host:
       if (facts.hosts++ == 0) facts.host = field.value;
@@ -80,7 +80,7 @@ void mark_named(HeaderFields& fields, std::string_view name) {
 
 }  // namespace
 
-Fault read_fields(const char* begin, const char* end, HeaderFields& fields, FieldFacts& facts) {
+Fault read_fields(const char* begin, const char* end, HeaderFields& fields, HeadFacts& facts) {
   const char* p = begin;
   while (p < end) {
     const char* const name = p;
@@ -113,11 +113,11 @@ Fault read_connection(HeaderFields& fields, ConnectionOptions& options) {
     const HeaderField field = fields.all()[i];
     if (field.id != HeaderId::Connection) continue;
     for_each_element(field.value, [&](std::string_view option) {
-      if (equals_ignoring_case(option, "close")) {
+      if (equals_letters(option, "close")) {
         options.close = true;
-      } else if (equals_ignoring_case(option, "keep-alive")) {
+      } else if (equals_letters(option, "keep-alive")) {
         options.keep_alive = true;
-      } else if (equals_ignoring_case(option, "upgrade")) {
+      } else if (equals_letters(option, "upgrade")) {
         options.upgrade = true;
       } else {
         mark_named(fields, option);
@@ -135,11 +135,11 @@ TransferCoding read_transfer_encoding(const HeaderFields& fields) {
   for (const HeaderField& field : fields.all()) {
     if (field.id != HeaderId::TransferEncoding) continue;
     for_each_element(field.value, [&](std::string_view element) {
-      const bool chunked = equals_ignoring_case(element, "chunked");
-      const bool identity = equals_ignoring_case(element, "identity");
+      const bool chunked = equals_letters(element, "chunked");
+      const bool identity = equals_letters(element, "identity");
       if (!chunked && !identity) {
         const std::string_view name = trim(element.substr(0, element.find(';')));
-        const bool wrong = !is_token(name) || equals_ignoring_case(name, "chunked");
+        const bool wrong = !is_token(name) || equals_letters(name, "chunked");
         coding =
             wrong || coding == TransferCoding::Chunked ? TransferCoding::Malformed : TransferCoding::Unknown;
         first = false;

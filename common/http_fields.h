@@ -16,8 +16,10 @@ struct Fault {
   explicit operator bool() const { return status != 0; }
 };
 
-// Facts gathered while the fields are read.
-struct FieldFacts {
+// Facts gathered while a head is read, for its framing and for the comparison with llhttp.
+struct HeadFacts {
+  std::uint8_t minor_version = 1;  // as written: 2 and more are treated as 1
+  int llhttp_method = 0;
   std::uint32_t hosts = 0;
   std::uint32_t content_lengths = 0;
   std::uint32_t transfer_encodings = 0;
@@ -41,7 +43,7 @@ enum class TransferCoding : std::uint8_t { Chunked, Identity, Unknown, Malformed
 // `lines` is the text from the first field line to the final empty line, inclusive, in which every line ends
 // with CRLF and no other control byte but HTAB stands (the scan has seen to that). `end` points at the final
 // CRLF.
-Fault read_fields(const char* begin, const char* end, HeaderFields& fields, FieldFacts& facts);
+Fault read_fields(const char* begin, const char* end, HeaderFields& fields, HeadFacts& facts);
 
 // Reads the Connection fields and marks as hop_by_hop what they name, protected fields excepted.
 Fault read_connection(HeaderFields& fields, ConnectionOptions& options);

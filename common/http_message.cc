@@ -1,108 +1,75 @@
 #include "common/http_message.h"
 
-#include <bit>
-#include <cstring>
-
 #include "common/http_syntax.h"
 
 namespace dlb {
-namespace {
-
-// Compares `name`, known to be N - 1 long, with a lower-case literal of letters and `-`. The length is a
-// constant, so this becomes a few wide compares: a letter's case bit is masked out of the difference, a `-`
-// must match exactly.
-template <std::size_t N>
-bool same(const char* name, const char (&literal)[N]) {
-  constexpr std::size_t kLength = N - 1;
-  const auto differs = [&]<class Word>(std::size_t at, Word) {
-    Word got = 0;
-    Word wanted = 0;
-    std::memcpy(&got, name + at, sizeof got);
-    std::memcpy(&wanted, literal + at, sizeof wanted);
-    // Letters have 0x40 set, `-` (0x2d) has not: move that bit down to the case bit.
-    const Word case_bits = static_cast<Word>((wanted >> 1) & static_cast<Word>(0x2020202020202020ULL));
-    return static_cast<Word>((got ^ wanted) & static_cast<Word>(~case_bits)) != 0;
-  };
-  if constexpr (kLength >= 8) {
-    for (std::size_t at = 0; at + 8 <= kLength; at += 8) {
-      if (differs(at, std::uint64_t{})) return false;
-    }
-    return kLength % 8 == 0 || !differs(kLength - 8, std::uint64_t{});
-  } else if constexpr (kLength >= 4) {
-    return !differs(0, std::uint32_t{}) && !differs(kLength - 4, std::uint32_t{});
-  } else {
-    static_assert(kLength == 2);
-    return !differs(0, std::uint16_t{});
-  }
-}
-
-}  // namespace
+using http::same_letters;
 
 HeaderId header_id(std::string_view name) {
   const char* p = name.data();
   switch (name.size()) {
     case 2:
-      if (same(p, "te")) return HeaderId::Te;
+      if (same_letters(p, "te")) return HeaderId::Te;
       break;
     case 4:
-      if (same(p, "host")) return HeaderId::Host;
-      if (same(p, "date")) return HeaderId::Date;
+      if (same_letters(p, "host")) return HeaderId::Host;
+      if (same_letters(p, "date")) return HeaderId::Date;
       break;
     case 6:
-      if (same(p, "accept")) return HeaderId::Accept;
-      if (same(p, "cookie")) return HeaderId::Cookie;
-      if (same(p, "expect")) return HeaderId::Expect;
-      if (same(p, "origin")) return HeaderId::Origin;
-      if (same(p, "server")) return HeaderId::Server;
+      if (same_letters(p, "accept")) return HeaderId::Accept;
+      if (same_letters(p, "cookie")) return HeaderId::Cookie;
+      if (same_letters(p, "expect")) return HeaderId::Expect;
+      if (same_letters(p, "origin")) return HeaderId::Origin;
+      if (same_letters(p, "server")) return HeaderId::Server;
       break;
     case 7:
-      if (same(p, "upgrade")) return HeaderId::Upgrade;
-      if (same(p, "trailer")) return HeaderId::Trailer;
+      if (same_letters(p, "upgrade")) return HeaderId::Upgrade;
+      if (same_letters(p, "trailer")) return HeaderId::Trailer;
       break;
     case 9:
-      if (same(p, "forwarded")) return HeaderId::Forwarded;
+      if (same_letters(p, "forwarded")) return HeaderId::Forwarded;
       break;
     case 10:
-      if (same(p, "connection")) return HeaderId::Connection;
-      if (same(p, "keep-alive")) return HeaderId::KeepAlive;
+      if (same_letters(p, "connection")) return HeaderId::Connection;
+      if (same_letters(p, "keep-alive")) return HeaderId::KeepAlive;
       break;
     case 11:
-      if (same(p, "retry-after")) return HeaderId::RetryAfter;
+      if (same_letters(p, "retry-after")) return HeaderId::RetryAfter;
       break;
     case 12:
-      if (same(p, "content-type")) return HeaderId::ContentType;
-      if (same(p, "x-request-id")) return HeaderId::XRequestId;
+      if (same_letters(p, "content-type")) return HeaderId::ContentType;
+      if (same_letters(p, "x-request-id")) return HeaderId::XRequestId;
       break;
     case 13:
-      if (same(p, "authorization")) return HeaderId::Authorization;
-      if (same(p, "if-none-match")) return HeaderId::IfNoneMatch;
+      if (same_letters(p, "authorization")) return HeaderId::Authorization;
+      if (same_letters(p, "if-none-match")) return HeaderId::IfNoneMatch;
       break;
     case 14:
-      if (same(p, "content-length")) return HeaderId::ContentLength;
+      if (same_letters(p, "content-length")) return HeaderId::ContentLength;
       break;
     case 15:
-      if (same(p, "accept-encoding")) return HeaderId::AcceptEncoding;
-      if (same(p, "idempotency-key")) return HeaderId::IdempotencyKey;
-      if (same(p, "x-forwarded-for")) return HeaderId::XForwardedFor;
+      if (same_letters(p, "accept-encoding")) return HeaderId::AcceptEncoding;
+      if (same_letters(p, "idempotency-key")) return HeaderId::IdempotencyKey;
+      if (same_letters(p, "x-forwarded-for")) return HeaderId::XForwardedFor;
       break;
     case 16:
-      if (same(p, "proxy-connection")) return HeaderId::ProxyConnection;
-      if (same(p, "x-forwarded-host")) return HeaderId::XForwardedHost;
+      if (same_letters(p, "proxy-connection")) return HeaderId::ProxyConnection;
+      if (same_letters(p, "x-forwarded-host")) return HeaderId::XForwardedHost;
       break;
     case 17:
-      if (same(p, "transfer-encoding")) return HeaderId::TransferEncoding;
-      if (same(p, "x-forwarded-proto")) return HeaderId::XForwardedProto;
-      if (same(p, "sec-websocket-key")) return HeaderId::SecWebSocketKey;
+      if (same_letters(p, "transfer-encoding")) return HeaderId::TransferEncoding;
+      if (same_letters(p, "x-forwarded-proto")) return HeaderId::XForwardedProto;
+      if (same_letters(p, "sec-websocket-key")) return HeaderId::SecWebSocketKey;
       break;
     case 21:
-      if (same(p, "x-load-balancer-score")) return HeaderId::LoadBalancerScore;
-      if (same(p, "sec-websocket-version")) return HeaderId::SecWebSocketVersion;
+      if (same_letters(p, "x-load-balancer-score")) return HeaderId::LoadBalancerScore;
+      if (same_letters(p, "sec-websocket-version")) return HeaderId::SecWebSocketVersion;
       break;
     case 23:
-      if (same(p, "x-load-balancer-backend")) return HeaderId::LoadBalancerBackend;
+      if (same_letters(p, "x-load-balancer-backend")) return HeaderId::LoadBalancerBackend;
       break;
     case 24:
-      if (same(p, "x-load-balancer-fallback")) return HeaderId::LoadBalancerFallback;
+      if (same_letters(p, "x-load-balancer-fallback")) return HeaderId::LoadBalancerFallback;
       break;
     default:
       break;

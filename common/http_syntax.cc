@@ -95,7 +95,10 @@ bool is_authority(std::string_view text) {
     const std::string_view rest = text.substr(close + 1);
     return rest.empty() || (rest.front() == ':' && is_port(rest.substr(1)));
   }
-  const std::size_t colon = text.find(':');
+  std::size_t plain = 0;
+  while (plain < text.size() && has_class(text[plain], kHostChar)) ++plain;
+  if (plain == text.size()) return plain != 0;
+  const std::size_t colon = text.find(':', plain);
   if (!is_reg_name(text.substr(0, colon))) return false;
   return colon == std::string_view::npos || is_port(text.substr(colon + 1));
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string_view>
 
@@ -23,6 +24,39 @@ inline bool has_class(char c, std::uint8_t mask) {
 constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
 
 bool is_token(std::string_view text);  // one tchar at least
+
+// Whether the bytes at `text`, known to be N - 1 long, are a lower-case literal of letters and `-` in any
+// case. The length is a constant, so this becomes a few wide compares: a letter's case bit is masked out of
+// the difference, a
+// `-` must match exactly. Two bytes, or four and more.
+template <std::size_t N>
+bool same_letters(const char* text, const char (&literal)[N]) {
+  constexpr std::size_t kLength = N - 1;
+  const auto differs = [&]<class Word>(std::size_t at, Word) {
+    Word got = 0;
+    Word wanted = 0;
+    std::memcpy(&got, text + at, sizeof got);
+    std::memcpy(&wanted, literal + at, sizeof wanted);
+    // Letters have 0x40 set, `-` (0x2d) has not: move that bit down to the case bit.
+    const Word case_bits = static_cast<Word>((wanted >> 1) & static_cast<Word>(0x2020202020202020ULL));
+    return static_cast<Word>((got ^ wanted) & static_cast<Word>(~case_bits)) != 0;
+  };
+  if constexpr (kLength >= 8) {
+    for (std::size_t at = 0; at + 8 <= kLength; at += 8) {
+      if (differs(at, std::uint64_t{})) return false;
+    }
+    return kLength % 8 == 0 || !differs(kLength - 8, std::uint64_t{});
+  } else if constexpr (kLength >= 4) {
+    return !differs(0, std::uint32_t{}) && !differs(kLength - 4, std::uint32_t{});
+  } else {
+    static_assert(kLength == 2);
+    return !differs(0, std::uint16_t{});
+  }
+}
+template <std::size_t N>
+bool equals_letters(std::string_view text, const char (&literal)[N]) {
+  return text.size() == N - 1 && same_letters(text.data(), literal);
+}
 
 // Without spaces and tabs at both ends.
 std::string_view trim(std::string_view text);
