@@ -10,13 +10,18 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/address.h"
 #include "common/clock.h"
+#include "lb/policy/health_streak.h"
 
 namespace dlb::lb {
+
+struct Options;
 
 enum class AdminState : std::uint8_t { Ready, Drain, Maintenance };
 
@@ -62,6 +67,24 @@ struct BackendCounters {
   std::atomic<std::uint64_t> probes{0}, probe_failures{0}, probes_skipped{0};
 };
 
+// The last trouble with a backend, for /lb/status. Any thread writes: one that would have to wait drops its
+// text instead.
+class LastError {
+ public:
+  struct Entry {
+    std::string text;          // empty: none yet
+    std::int64_t wall_us = 0;  // when, since 1970
+    std::uint64_t count = 0;   // ever
+  };
+
+  void set(std::string_view text, std::int64_t wall_us);
+  Entry get() const;
+
+ private:
+  mutable std::mutex mutex_;
+  Entry entry_;
+};
+
 class alignas(64) Backend {
  public:
   Backend(std::uint32_t index_in_set, std::string name, std::string url_text, Address backend_address,
@@ -90,17 +113,29 @@ class alignas(64) Backend {
   alignas(64) std::atomic<double> latency_us{0};
   std::atomic<std::int64_t> latency_at_ns{0};
 
-  // Written by the control thread, health also by a data worker's failed connects through it.
-  alignas(64) std::atomic<bool> healthy{false};
+  // Written by the control thread; `healthy`, `accepting` and the two passive words also by
+  // Router::note_connect_*() on the data workers.
+  alignas(64) std::atomic<bool> healthy{false};  // active checks and failed connects joined
+  std::atomic<bool> accepting{
+      false};  // the last probe connected, and connects haven't failed failure-limit times since
+  std::atomic<HealthState> active_health{HealthState::Unknown};  // active checks alone
   std::atomic<AdminState> admin{AdminState::Ready};
   std::atomic<bool> reported_draining{false};     // its own health check said so
   std::atomic<bool> memory_blocked{false};        // either memory guard, with hysteresis
   std::atomic<std::int64_t> ejected_until_ns{0};  // 0: not ejected
   std::atomic<std::uint32_t> connect_failures_in_row{0};
+  std::atomic<std::int64_t> connect_down_at_ns{0};  // 0: not taken out by failed connects
+  std::atomic<std::int64_t> checked_at_ns{0};       // the last check's verdict; 0: none yet
+  std::atomic<std::int64_t> check_us{-1};           // how long it took
   BackendReport report;
 
-  BackendCounters counters;
+  alignas(64) BackendCounters counters;
+  LastError last_error;
 };
+
+// The axes in one word for people: `starting`, `ready`, `draining`, `maintenance`, `down`, `ejected`,
+// `memory`.
+std::string_view backend_state(const Backend& backend, TimePoint now);
 
 class BackendSet {
  public:
@@ -113,8 +148,17 @@ class BackendSet {
   auto begin() const { return backends_.begin(); }
   auto end() const { return backends_.end(); }
 
+  // Grows by one whenever something that eligible() looks at may have changed by event (health, statistics,
+  // admin state, weight). Routers that keep a heap look at it to know when to look again.
+  void note_change() { changes_.fetch_add(1, std::memory_order_release); }
+  std::uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+
  private:
   std::vector<std::unique_ptr<Backend>> backends_;
+  alignas(64) std::atomic<std::uint64_t> changes_{0};
 };
+
+// The backends of `options` (after finish_options()), none of them checked yet.
+std::unique_ptr<BackendSet> make_backend_set(const Options& options);
 
 }  // namespace dlb::lb

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "common/clock.h"
 #include "common/rng.h"
@@ -55,11 +56,21 @@ class Router {
   // Outcomes, for the latency average (not for feeds) and passive health.
   void record_latency(std::uint32_t index, Duration to_response_head, TimePoint now);
 
-  // Picks made, by kind, for metrics.
+  // Passive health (L10): a connect to `index` failed because of the backend (refused, unreachable, timed
+  // out; not for want of our own descriptors or ports), or succeeded. failure-limit failures in a row, over
+  // all workers, take the backend out until a check that began later succeeds; true when this very failure
+  // did it. `what` becomes its last error.
+  bool note_connect_failure(std::uint32_t index, std::string_view what, TimePoint now);
+  void note_connect_success(std::uint32_t index);
+
+  // Other trouble, for /lb/status only.
+  void note_error(std::uint32_t index, std::string_view what);
+
+  // Picks made, by kind, for metrics. Any thread may ask.
   struct Counters {
     std::uint64_t picks = 0, fallbacks = 0, panics = 0, full = 0, no_healthy = 0, no_memory = 0;
   };
-  const Counters& counters() const;
+  Counters counters() const;
 
  private:
   struct Impl;

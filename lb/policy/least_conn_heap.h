@@ -2,9 +2,9 @@
 // indexed binary min-heap: the best in O(1), a change of one key in O(log n). It holds whichever backends its
 // owner puts in: those that may not be picked are taken out and put back by event.
 //
-// Its keys are the owner's own counts. With one worker they are the exact ones; with several and many
-// backends they are this worker's share, which spreads as well and spares it a scan of every count. One
-// thread; allocates only when made.
+// Its keys are what the owner last saw. With one worker that is exact; with several and many backends a count
+// that others have moved meanwhile is put right when it comes to the top, which spares a scan of every count.
+// One thread; allocates only when made.
 #pragma once
 
 #include <cstddef>

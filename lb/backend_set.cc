@@ -1,0 +1,44 @@
+#include "lb/backend_set.h"
+
+#include "lb/options.h"
+
+namespace dlb::lb {
+
+void LastError::set(std::string_view text, std::int64_t wall_us) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;  // another thread is telling, or a page reads: never wait for it
+  entry_.text.assign(text.substr(0, 200));
+  entry_.wall_us = wall_us;
+  ++entry_.count;
+}
+
+LastError::Entry LastError::get() const {
+  const std::lock_guard lock(mutex_);
+  return entry_;
+}
+
+std::string_view backend_state(const Backend& backend, TimePoint now) {
+  if (backend.admin.load(std::memory_order_relaxed) == AdminState::Maintenance) return "maintenance";
+  if (backend.admin.load(std::memory_order_relaxed) == AdminState::Drain) return "draining";
+  if (!backend.healthy.load(std::memory_order_relaxed)) {
+    return backend.checked_at_ns.load(std::memory_order_relaxed) == 0 ? "starting" : "down";
+  }
+  if (backend.reported_draining.load(std::memory_order_relaxed)) return "draining";
+  if (backend.ejected_until_ns.load(std::memory_order_relaxed) > now.time_since_epoch().count())
+    return "ejected";
+  if (backend.memory_blocked.load(std::memory_order_relaxed)) return "memory";
+  return "ready";
+}
+
+std::unique_ptr<BackendSet> make_backend_set(const Options& options) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  backends.reserve(options.backends.size());
+  for (const BackendOption& option : options.backends) {
+    backends.push_back(std::make_unique<Backend>(static_cast<std::uint32_t>(backends.size()), option.id,
+                                                 option.url, option.address,
+                                                 static_cast<std::uint32_t>(option.weight)));
+  }
+  return std::make_unique<BackendSet>(std::move(backends));
+}
+
+}  // namespace dlb::lb

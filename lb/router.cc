@@ -1,0 +1,280 @@
+// How a pick becomes a reservation: view → choose() → compare-and-swap, again when another worker was faster.
+//
+// The connection is reserved before the slot, so that a slot is never taken and given back: a taken slot
+// always belongs to an exchange that will end and wake a waiter. A connection is given back only when the
+// slots are full, which means that such exchanges exist; so nobody who found it taken for that instant waits
+// for nothing.
+#include "lb/router.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "lb/metrics.h"
+#include "lb/options.h"
+#include "lb/policy/latency_average.h"
+#include "lb/policy/least_conn_heap.h"
+#include "lb/policy/policy.h"
+#include "lb/score_view.h"
+
+namespace dlb::lb {
+namespace {
+
+// From how many backends on `least_conn` uses its heap also with several workers.
+constexpr std::size_t kScanUpTo = 64;
+// How long a backend that the heap has put aside may stay unseen when no event says otherwise (an ejection
+// that ends, a slot that another worker has freed).
+constexpr Duration kLookAgain = std::chrono::milliseconds(100);
+// Lost races after which a pick says Full: its caller queues and looks again, so nothing is lost.
+constexpr int kAttemptsMax = 64;
+
+}  // namespace
+
+struct Router::Impl {
+  Impl(const Options& o, BackendSet& s, std::uint64_t seed)
+      : options(o),
+        backends(s),
+        rules{o.policy_kind, o.threshold, o.panic_fallback},
+        cap(static_cast<std::uint32_t>(o.backend_cap)),
+        message_limit(static_cast<std::uint32_t>(o.proxy_max_conns_per_host)),
+        feed_limit(static_cast<std::uint32_t>(o.proxy_max_feed_conns_per_host)),
+        failure_limit(static_cast<std::uint32_t>(o.failure_limit)),
+        views(s.size()),
+        rng(seed) {
+    if (o.policy_kind != PolicyKind::LeastConn || (o.workers != 1 && s.size() <= kScanUpTo)) return;
+    heap.emplace(s.size());
+    aside.reserve(s.size());
+    passed_over.reserve(s.size());
+    for (std::uint32_t i = 0; i < s.size(); ++i) put_in_heap(i);
+  }
+
+  SlotCounter& connections_of(Backend& backend, TransportClass transport) const {
+    return transport == TransportClass::Feed ? backend.feed_connections : backend.connections;
+  }
+  std::uint32_t connection_limit(TransportClass transport) const {
+    return transport == TransportClass::Feed ? feed_limit : message_limit;
+  }
+
+  BackendView view_of(Backend& backend, TransportClass transport, TimePoint now) const;
+  bool reserve(Backend& backend, TransportClass transport) const;
+  Choice scan_pick(TransportClass transport, TimePoint now, std::span<const std::uint32_t> excluded);
+  std::optional<Choice> heap_pick(TransportClass transport, TimePoint now);
+  Choice picked(Backend& backend, double score, bool fallback, bool panic);
+  void put_in_heap(std::uint32_t index);
+  void refresh_heap(TimePoint now);
+
+  const Options& options;
+  BackendSet& backends;
+  const PolicyRules rules;
+  const std::uint32_t cap, message_limit, feed_limit, failure_limit;
+  std::vector<BackendView> views;  // scratch of scan_pick()
+  Rng rng;                         // for policies that draw; none of today's does
+
+  // least_conn only. Every backend is in the heap or in `aside` (not to be picked for now).
+  std::optional<LeastConnHeap> heap;
+  std::vector<std::uint32_t> aside;
+  std::vector<std::uint32_t> passed_over;  // scratch of heap_pick()
+  std::uint64_t seen_changes = 0;
+  TimePoint look_again_at{};
+  std::uint64_t tick = 0;  // order of this router's picks
+
+  WorkerCount picks, fallbacks, panics, full, no_healthy, no_memory;
+};
+
+BackendView Router::Impl::view_of(Backend& backend, TransportClass transport, TimePoint now) const {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  BackendView view;
+  view.draining = backend.admin.load(relaxed) != AdminState::Ready || backend.reported_draining.load(relaxed);
+  view.healthy = backend.healthy.load(relaxed);
+  view.accepting = backend.accepting.load(relaxed);
+  view.ejected = backend.ejected_until_ns.load(relaxed) > now.time_since_epoch().count();
+  view.memory_blocked = backend.memory_blocked.load(relaxed);
+  view.weight = backend.weight.load(relaxed);
+  view.in_flight = backend.slots.taken();
+  view.last_pick = backend.last_pick.load(relaxed);
+  view.slot_free = cap == 0 || view.in_flight < cap;
+  view.connection_free = connections_of(backend, transport).taken() < connection_limit(transport);
+  if (rules.kind == PolicyKind::Score) view.score = score_of(backend, options, now).total;
+  return view;
+}
+
+bool Router::Impl::reserve(Backend& backend, TransportClass transport) const {
+  SlotCounter& connections = connections_of(backend, transport);
+  if (!connections.try_reserve(connection_limit(transport))) return false;
+  if (backend.slots.try_reserve(cap)) return true;
+  connections.release();
+  return false;
+}
+
+// `score` is the one that the decision was made with: before this request was added.
+Choice Router::Impl::picked(Backend& backend, double score, bool fallback, bool panic) {
+  picks.add();
+  if (fallback) fallbacks.add();
+  if (panic) panics.add();
+  count(backend.counters.requests);
+  return Choice{PickStatus::Picked, backend.index, fallback, panic, static_cast<float>(score)};
+}
+
+Choice Router::Impl::scan_pick(TransportClass transport, TimePoint now,
+                               std::span<const std::uint32_t> excluded) {
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    std::uint64_t newest = 0;
+    for (std::uint32_t i = 0; i < views.size(); ++i) {
+      views[i] = view_of(backends.at(i), transport, now);
+      newest = std::max(newest, views[i].last_pick);
+    }
+    for (const std::uint32_t index : excluded) {
+      if (index < views.size()) views[index].excluded = true;
+    }
+    const Decision decision = choose(views, rules);
+    switch (decision.reason) {
+      case PickReason::NoHealthy:
+        no_healthy.add();
+        return Choice{.status = PickStatus::NoHealthy};
+      case PickReason::NoMemory:
+        no_memory.add();
+        return Choice{.status = PickStatus::NoMemory};
+      case PickReason::Full:
+        full.add();
+        return Choice{.status = PickStatus::Full};
+      case PickReason::Picked:
+      case PickReason::Fallback:
+        break;
+    }
+    Backend& backend = backends.at(decision.index);
+    // The turn belongs to whoever moves last_pick on: for round_robin that is all there is to a turn.
+    std::uint64_t expected = views[decision.index].last_pick;
+    const bool first =
+        backend.last_pick.compare_exchange_strong(expected, newest + 1, std::memory_order_relaxed);
+    if (!first && rules.kind == PolicyKind::RoundRobin) continue;
+    const double score =
+        rules.kind == PolicyKind::Score ? views[decision.index].score : score_of(backend, options, now).total;
+    if (!reserve(backend, transport)) continue;
+    tick = std::max(tick, newest + 1);
+    if (heap && heap->contains(decision.index)) put_in_heap(decision.index);
+    return picked(backend, score, decision.reason == PickReason::Fallback, decision.panic);
+  }
+  full.add();
+  return Choice{.status = PickStatus::Full};
+}
+
+void Router::Impl::put_in_heap(std::uint32_t index) {
+  const Backend& backend = backends.at(index);
+  heap->put(index, {backend.slots.taken(), std::max(1U, backend.weight.load(std::memory_order_relaxed)),
+                    backend.last_pick.load(std::memory_order_relaxed)});
+}
+
+// Puts back whatever was aside, when an event or time says that it may be eligible again; heap_pick() judges.
+void Router::Impl::refresh_heap(TimePoint now) {
+  const std::uint64_t changes = backends.changes();
+  if (changes == seen_changes && now < look_again_at) return;
+  seen_changes = changes;
+  look_again_at = now + kLookAgain;
+  for (const std::uint32_t index : aside) put_in_heap(index);
+  aside.clear();
+}
+
+// Nothing when no backend in the heap can be reserved: the scan then says what is missing.
+std::optional<Choice> Router::Impl::heap_pick(TransportClass transport, TimePoint now) {
+  refresh_heap(now);
+  std::optional<Choice> out;
+  while (!out && !heap->empty()) {
+    const std::uint32_t index = heap->best();
+    Backend& backend = backends.at(index);
+    const BackendView view = view_of(backend, transport, now);
+    const Eligibility verdict = eligible(view, kNoThreshold);
+    if (verdict == Eligibility::Eligible) {
+      if (view.in_flight > heap->key(index).in_flight) {  // another worker has added to it
+        put_in_heap(index);
+        if (heap->best() != index) continue;
+      }
+      const double score = score_of(backend, options, now).total;
+      if (!reserve(backend, transport)) continue;  // the next view says why
+      backend.last_pick.store(++tick, std::memory_order_relaxed);
+      put_in_heap(index);
+      out = picked(backend, score, false, false);
+    } else {
+      heap->remove(index);
+      // A lack of connections concerns this transport only: the other one must still find the backend.
+      (verdict == Eligibility::NoConnection ? passed_over : aside).push_back(index);
+    }
+  }
+  for (const std::uint32_t index : passed_over) put_in_heap(index);
+  passed_over.clear();
+  return out;
+}
+
+Router::Router(const Options& options, BackendSet& backends, std::uint64_t seed)
+    : impl_(std::make_unique<Impl>(options, backends, seed)) {}
+
+Router::~Router() = default;
+
+Choice Router::pick(TransportClass transport, TimePoint now, std::span<const std::uint32_t> excluded) {
+  if (impl_->heap && excluded.empty()) {
+    if (const auto choice = impl_->heap_pick(transport, now)) return *choice;
+  }
+  return impl_->scan_pick(transport, now, excluded);
+}
+
+bool Router::adopt_slot(std::uint32_t index, TransportClass transport, TimePoint now, Choice& out) {
+  Backend& backend = impl_->backends.at(index);
+  BackendView view = impl_->view_of(backend, transport, now);
+  view.slot_free = true;  // it is in our hands
+  const double threshold = impl_->rules.kind == PolicyKind::Score ? impl_->rules.threshold : kNoThreshold;
+  const Eligibility verdict = eligible(view, threshold);
+  if (verdict < Eligibility::OverThreshold) return false;
+  if (!impl_->connections_of(backend, transport).try_reserve(impl_->connection_limit(transport)))
+    return false;
+  out = impl_->picked(backend, score_of(backend, impl_->options, now).total,
+                      verdict == Eligibility::OverThreshold, false);
+  return true;
+}
+
+void Router::release_slot(std::uint32_t index) {
+  impl_->backends.at(index).slots.release();
+  if (!impl_->heap) return;
+  if (!impl_->heap->contains(index)) {
+    // Aside, perhaps only for want of this slot.
+    std::erase(impl_->aside, index);
+  }
+  impl_->put_in_heap(index);
+}
+
+void Router::release_connection(std::uint32_t index, TransportClass transport) {
+  impl_->connections_of(impl_->backends.at(index), transport).release();
+}
+
+void Router::record_latency(std::uint32_t index, Duration to_response_head, TimePoint now) {
+  Backend& backend = impl_->backends.at(index);
+  add_latency(backend.latency_us, backend.latency_at_ns, to_response_head, now);
+}
+
+bool Router::note_connect_failure(std::uint32_t index, std::string_view what, TimePoint now) {
+  Backend& backend = impl_->backends.at(index);
+  count(backend.counters.connect_failures);
+  backend.last_error.set(what, wall_now_us());
+  const std::uint32_t in_row = backend.connect_failures_in_row.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (in_row < impl_->failure_limit) return false;
+  backend.connect_down_at_ns.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  backend.accepting.store(false, std::memory_order_relaxed);
+  return backend.healthy.exchange(false, std::memory_order_acq_rel);
+}
+
+void Router::note_connect_success(std::uint32_t index) {
+  Backend& backend = impl_->backends.at(index);
+  // Read first: the word stays shared between workers while all is well.
+  if (backend.connect_failures_in_row.load(std::memory_order_relaxed) != 0) {
+    backend.connect_failures_in_row.store(0, std::memory_order_relaxed);
+  }
+}
+
+void Router::note_error(std::uint32_t index, std::string_view what) {
+  impl_->backends.at(index).last_error.set(what, wall_now_us());
+}
+
+Router::Counters Router::counters() const {
+  return {impl_->picks.get(), impl_->fallbacks.get(),  impl_->panics.get(),
+          impl_->full.get(),  impl_->no_healthy.get(), impl_->no_memory.get()};
+}
+
+}  // namespace dlb::lb
