@@ -114,7 +114,7 @@ class alignas(64) Backend {
   std::atomic<std::int64_t> latency_at_ns{0};
 
   // Written by the control thread; `healthy`, `accepting` and the two passive words also by
-  // Router::note_connect_*() on the data workers.
+  // HealthChecker::note_connect_*() on the data workers.
   alignas(64) std::atomic<bool> healthy{false};  // active checks and failed connects joined
   std::atomic<bool> accepting{
       false};  // the last probe connected, and connects haven't failed failure-limit times since

@@ -38,7 +38,6 @@ struct Router::Impl {
         cap(static_cast<std::uint32_t>(o.backend_cap)),
         message_limit(static_cast<std::uint32_t>(o.proxy_max_conns_per_host)),
         feed_limit(static_cast<std::uint32_t>(o.proxy_max_feed_conns_per_host)),
-        failure_limit(static_cast<std::uint32_t>(o.failure_limit)),
         views(s.size()),
         rng(seed) {
     if (o.policy_kind != PolicyKind::LeastConn || (o.workers != 1 && s.size() <= kScanUpTo)) return;
@@ -66,7 +65,7 @@ struct Router::Impl {
   const Options& options;
   BackendSet& backends;
   const PolicyRules rules;
-  const std::uint32_t cap, message_limit, feed_limit, failure_limit;
+  const std::uint32_t cap, message_limit, feed_limit;
   std::vector<BackendView> views;  // scratch of scan_pick()
   Rng rng;                         // for policies that draw; none of today's does
 
@@ -111,7 +110,6 @@ Choice Router::Impl::picked(Backend& backend, double score, bool fallback, bool 
   picks.add();
   if (fallback) fallbacks.add();
   if (panic) panics.add();
-  count(backend.counters.requests);
   return Choice{PickStatus::Picked, backend.index, fallback, panic, static_cast<float>(score)};
 }
 
@@ -247,29 +245,6 @@ void Router::release_connection(std::uint32_t index, TransportClass transport) {
 void Router::record_latency(std::uint32_t index, Duration to_response_head, TimePoint now) {
   Backend& backend = impl_->backends.at(index);
   add_latency(backend.latency_us, backend.latency_at_ns, to_response_head, now);
-}
-
-bool Router::note_connect_failure(std::uint32_t index, std::string_view what, TimePoint now) {
-  Backend& backend = impl_->backends.at(index);
-  count(backend.counters.connect_failures);
-  backend.last_error.set(what, wall_now_us());
-  const std::uint32_t in_row = backend.connect_failures_in_row.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (in_row < impl_->failure_limit) return false;
-  backend.connect_down_at_ns.store(now.time_since_epoch().count(), std::memory_order_relaxed);
-  backend.accepting.store(false, std::memory_order_relaxed);
-  return backend.healthy.exchange(false, std::memory_order_acq_rel);
-}
-
-void Router::note_connect_success(std::uint32_t index) {
-  Backend& backend = impl_->backends.at(index);
-  // Read first: the word stays shared between workers while all is well.
-  if (backend.connect_failures_in_row.load(std::memory_order_relaxed) != 0) {
-    backend.connect_failures_in_row.store(0, std::memory_order_relaxed);
-  }
-}
-
-void Router::note_error(std::uint32_t index, std::string_view what) {
-  impl_->backends.at(index).last_error.set(what, wall_now_us());
 }
 
 Router::Counters Router::counters() const {

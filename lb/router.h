@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string_view>
 
 #include "common/clock.h"
 #include "common/rng.h"
@@ -53,18 +52,8 @@ class Router {
   void release_slot(std::uint32_t index);
   void release_connection(std::uint32_t index, TransportClass transport);
 
-  // Outcomes, for the latency average (not for feeds) and passive health.
+  // For the latency average; feeds are left out of it.
   void record_latency(std::uint32_t index, Duration to_response_head, TimePoint now);
-
-  // Passive health (L10): a connect to `index` failed because of the backend (refused, unreachable, timed
-  // out; not for want of our own descriptors or ports), or succeeded. failure-limit failures in a row, over
-  // all workers, take the backend out until a check that began later succeeds; true when this very failure
-  // did it. `what` becomes its last error.
-  bool note_connect_failure(std::uint32_t index, std::string_view what, TimePoint now);
-  void note_connect_success(std::uint32_t index);
-
-  // Other trouble, for /lb/status only.
-  void note_error(std::uint32_t index, std::string_view what);
 
   // Picks made, by kind, for metrics. Any thread may ask.
   struct Counters {
