@@ -1,0 +1,47 @@
+// Drainer: does what DrainState decides. It receives the signals, hears of health checks, looks at the server
+// at the end of each turn while a drain runs, and stops the loop. Register it behind the server's own
+// turn-end work: construct it after the server. Loop thread.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/drain.h"
+#include "backend/http_api.h"
+#include "common/event_loop.h"
+#include "common/signals.h"
+
+namespace dlb {
+class HttpServer;
+class Log;
+}  // namespace dlb
+
+namespace dlb::backend {
+
+class Drainer final : public SignalHandler, public ProbeObserver, public TimerSource, public TurnEndHook {
+ public:
+  Drainer(EventLoop& loop, Log& log, HttpServer& server, const DrainConfig& config);
+  Drainer(const Drainer&) = delete;
+  Drainer& operator=(const Drainer&) = delete;
+  ~Drainer();
+
+  void on_signal(int signal_number) override;
+  void on_probe(std::uint64_t prober) override;
+  TimePoint next_deadline() const override { return state_.next_deadline(); }
+  void expire(TimePoint now) override;
+  void on_turn_end() override;
+
+  const DrainState& state() const { return state_; }
+  // Exchanges that the end of the drain cut; the answer to "was anyone hurt".
+  std::uint64_t cut() const { return cut_; }
+
+ private:
+  void act(const DrainState::Step& step);
+
+  EventLoop& loop_;
+  Log& log_;
+  HttpServer& server_;
+  DrainState state_;
+  std::uint64_t cut_ = 0;
+};
+
+}  // namespace dlb::backend

@@ -1,0 +1,39 @@
+// What the backend counts, as rows: /metrics in Prometheus text and JSON, and the README table, are rendered
+// from them. A MetricsView is gathered per request from the parts that own the counts. Loop thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "backend/http_api.h"
+#include "backend/internal_stats.h"
+#include "backend/message_store.h"
+#include "common/event_loop.h"
+#include "common/http_server.h"
+#include "common/metric.h"
+#include "common/process_stats.h"
+
+namespace dlb::backend {
+
+struct MetricsView {
+  const HttpApiCounters& api;
+  const HttpServerCounters& http;
+  const EventLoopCounters& loop;
+  const ResourceSample& resources;
+  MessageStoreStats store;
+  ProcessStats process;
+  std::uint64_t in_flight = 0;
+  std::uint64_t connections = 0;
+  bool draining = false;
+  double uptime_seconds = 0;
+};
+
+std::span<const MetricRow> metric_rows();
+
+// `backend_id` becomes the label `backend`.
+std::string metrics_prometheus(const MetricsView& view, std::string_view backend_id);
+std::string metrics_json(const MetricsView& view, std::string_view backend_id);
+
+}  // namespace dlb::backend
