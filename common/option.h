@@ -19,7 +19,6 @@
 #pragma once
 
 #include <chrono>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -34,23 +33,9 @@
 
 #include "common/clock.h"
 #include "common/result.h"
+#include "common/units.h"
 
 namespace dlb {
-
-// A number of bytes; its text is `32KiB`, `160MiB`, `2GiB` or a plain number of bytes.
-struct ByteSize {
-  std::uint64_t bytes = 0;
-  auto operator<=>(const ByteSize&) const = default;
-};
-constexpr ByteSize kib(std::uint64_t n) { return {n << 10}; }
-constexpr ByteSize mib(std::uint64_t n) { return {n << 20}; }
-
-// `500ms`, `1s`, `2m`, `1h30m`, `250us`, `10ns`, `1.5s`, or a bare `0`. Never negative. The formatters give
-// the shortest text that parses back to the same value.
-Result<Duration> parse_duration(std::string_view text);
-std::string format_duration(Duration value);
-Result<ByteSize> parse_byte_size(std::string_view text);
-std::string format_byte_size(ByteSize value);
 
 enum class Apply : std::uint8_t {
   Restart,  // read once at start
