@@ -61,7 +61,7 @@ class Cgroup {
  public:
   enum class Version : std::uint8_t { None, V1, V2 };
 
-  explicit Cgroup(CgroupPaths paths = {});
+  explicit Cgroup(const CgroupPaths& paths = {});
 
   Version memory_version() const { return memory_version_; }
   Version cpu_version() const { return cpu_version_; }
@@ -83,8 +83,6 @@ class Cgroup {
     Fd period;  // v1: cpu.cfs_period_us
   };
 
-  void open_memory(const std::string& directory, const std::string& mount);
-  void open_cpu(const std::string& directory, const std::string& mount);
   double read_quota() const;
 
   Version memory_version_ = Version::None;
