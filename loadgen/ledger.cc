@@ -1,0 +1,40 @@
+#include "loadgen/ledger.h"
+
+#include <bit>
+
+#include "common/check.h"
+#include "loadgen/hash.h"
+
+namespace dlb::loadgen {
+
+void Ledger::add(const MessageId& id, std::uint64_t content, Promise promise) {
+  if (size_ % kChunk == 0) chunks_.push_back(std::make_unique<Entry[]>(kChunk));
+  at(size_++) = Entry{id, content, promise, 0};
+  if (promise == Promise::Accepted) ++accepted_;
+  if (promise == Promise::Ambiguous) ++ambiguous_;
+}
+
+void Ledger::prepare_lookup() {
+  DLB_CHECK(size_ < UINT32_MAX);
+  places_.assign(std::bit_ceil(size_ * 2 + 2), 0);
+  const std::size_t mask = places_.size() - 1;
+  for (std::size_t i = 0; i < size_; ++i) {
+    Entry& entry = at(i);
+    entry.seen = 0;
+    std::size_t place = mix64(entry.id.high ^ entry.id.low) & mask;
+    while (places_[place] != 0) place = (place + 1) & mask;
+    places_[place] = static_cast<std::uint32_t>(i + 1);
+  }
+}
+
+Ledger::Entry* Ledger::find(const MessageId& id) {
+  if (places_.empty()) return nullptr;
+  const std::size_t mask = places_.size() - 1;
+  for (std::size_t place = mix64(id.high ^ id.low) & mask; places_[place] != 0; place = (place + 1) & mask) {
+    Entry& entry = at(places_[place] - 1);
+    if (entry.id == id) return &entry;
+  }
+  return nullptr;
+}
+
+}  // namespace dlb::loadgen

@@ -1,0 +1,50 @@
+// Ledger: what the run has posted and what the server said to it: 40 bytes a message, never the text. The
+// verifier looks feed rows up in it. Grows in chunks, so that a long run never copies it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "loadgen/message_id.h"
+
+namespace dlb::loadgen {
+
+enum class Promise : std::uint8_t {
+  Accepted,   // 200 or 201: must be in the feed once, with this content
+  Ambiguous,  // failed after it may have been sent: may be in the feed, at most once, with this content
+  Conflict,   // 409: somebody's row with this id and other content is there
+};
+
+class Ledger {
+ public:
+  struct Entry {
+    MessageId id;
+    std::uint64_t content = 0;  // content_hash()
+    Promise promise = Promise::Ambiguous;
+    std::uint8_t seen = 0;  // rows of the feed under check, saturating; the verifier's
+  };
+
+  void add(const MessageId& id, std::uint64_t content, Promise promise);
+
+  // Makes find() work for all entries so far and sets `seen` to 0. Requires fewer than 2^32 entries.
+  void prepare_lookup();
+  Entry* find(const MessageId& id);
+
+  std::size_t size() const { return size_; }
+  std::uint64_t accepted() const { return accepted_; }
+  std::uint64_t ambiguous() const { return ambiguous_; }
+  Entry& at(std::size_t i) { return chunks_[i / kChunk][i % kChunk]; }
+
+ private:
+  static constexpr std::size_t kChunk = 4096;
+
+  std::vector<std::unique_ptr<Entry[]>> chunks_;
+  std::size_t size_ = 0;
+  std::uint64_t accepted_ = 0;
+  std::uint64_t ambiguous_ = 0;
+  std::vector<std::uint32_t> places_;  // open addressing, entry + 1, 0 is free; a power of two
+};
+
+}  // namespace dlb::loadgen

@@ -1,0 +1,59 @@
+// loadgen: reads the command line, builds the run, and gives its exit code.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "common/option.h"
+#include "common/signals.h"
+#include "loadgen/options.h"
+#include "loadgen/run.h"
+
+namespace {
+
+using dlb::loadgen::ExitCode;
+
+// Besides one connection a user: epoll, eventfd, signalfd, files, standard streams, probes.
+constexpr std::uint64_t kSpareDescriptors = 64;
+
+int usage_error(const std::string& text) {
+  std::fprintf(stderr, "loadgen: %s\n", text.c_str());
+  return static_cast<int>(ExitCode::Usage);
+}
+
+dlb::Result<std::vector<dlb::loadgen::Target>> targets_of(const std::vector<std::string>& urls) {
+  std::vector<dlb::loadgen::Target> targets;
+  for (const std::string& url : urls) {
+    auto target = dlb::loadgen::parse_target(url);
+    if (!target) return target.error();
+    targets.push_back(std::move(*target));
+  }
+  return targets;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  dlb::block_signals({SIGINT, SIGTERM});
+  dlb::loadgen::Options options;
+  const auto loaded = dlb::load_options(dlb::loadgen::kOptionTable, options, argc, argv, environ);
+  if (!loaded) return usage_error(loaded.error().text);
+  if (loaded->action != dlb::OptionAction::Help && loaded->action != dlb::OptionAction::HelpMarkdown &&
+      loaded->action != dlb::OptionAction::Version) {
+    if (const auto finished = dlb::loadgen::finish_options(*loaded, options); !finished) {
+      return usage_error(finished.error().text);
+    }
+  }
+  if (const auto code = dlb::finish_action(dlb::loadgen::kOptionTable, *loaded, options); code) return *code;
+
+  auto targets = targets_of(options.url);
+  if (!targets) return usage_error(loaded->at("url", targets.error().text).text);
+  auto verify_targets = targets_of(options.verify_urls);
+  if (!verify_targets) return usage_error(loaded->at("verify-urls", verify_targets.error().text).text);
+  const auto limit =
+      dlb::loadgen::raise_descriptor_limit(static_cast<std::uint64_t>(options.users) + kSpareDescriptors);
+  if (!limit) return usage_error(limit.error().text);
+
+  dlb::loadgen::Run run(options, std::move(*targets), std::move(*verify_targets));
+  return static_cast<int>(run.execute());
+}

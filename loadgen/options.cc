@@ -1,0 +1,159 @@
+#include "loadgen/options.h"
+
+#include <charconv>
+
+namespace dlb::loadgen {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+
+constexpr std::string_view kModes[] = {"reuse", "fresh-stage", "fresh-user", "no-keepalive", "auto"};
+constexpr std::int64_t kDefaultRequests = 10'000;
+constexpr double kMaxOperations = 1e9;
+
+constexpr OptionRow kRows[] = {
+    option<&Options::url>("url",
+                          {.unit = "urls",
+                           .help = "Base URL of what is loaded, http://HOST[:PORT][/PATH]; users are spread "
+                                   "over several, separated by commas."}),
+    option<&Options::users>("users",
+                            {.min = 1, .max = 100'000, .help = "Users, each with one request at a time."}),
+    option<&Options::requests>("requests",
+                               {.min = 0,
+                                .max = kMaxOperations,
+                                .help = "Operations of all users together; 0: until the duration is "
+                                        "over, or 10000 without one."}),
+    option<&Options::duration>(
+        "duration", {.max = hours(24 * 30), .help = "No operation begins after this time; 0: no limit."}),
+    option<&Options::warmup>("warmup",
+                             {.max = hours(24),
+                              .help = "Load like the measured one for this time before it; not counted, "
+                                      "but its messages are verified."}),
+    option<&Options::message_min>(
+        "message-min", {.min = 1, .max = 65536, .unit = "bytes", .help = "Shortest text of a message."}),
+    option<&Options::message_max>(
+        "message-max",
+        {.min = 1, .max = 65536, .unit = "bytes", .help = "Longest text; lengths are uniform."}),
+    option<&Options::interval_min>(
+        "interval-min", {.max = hours(24), .help = "Shortest pause of a user between two operations."}),
+    option<&Options::interval_max>("interval-max",
+                                   {.max = hours(24), .help = "Longest pause; pauses are uniform."}),
+    option<&Options::feed_percent>(
+        "feed-percent", {.max = 100, .unit = "percent", .help = "Operations that read the whole feed."}),
+    option<&Options::seed>("seed",
+                           {.min = 0,
+                            .max = 9007199254740992.0,
+                            .help = "Same seed, same operations and bytes; 0: a new one by the clock."}),
+    option<&Options::connection_mode>(
+        "connection-mode",
+        {.choices = kModes,
+         .help =
+             "reuse: idle connections are shared and kept over stages; fresh-stage: each stage begins with "
+             "none; fresh-user: each user has its own; no-keepalive: one a request; auto: reuse."}),
+    option<&Options::response_read_delay>(
+        "response-read-delay",
+        {.max = hours(1), .help = "Wait this long after a request was sent before reading its response."}),
+    option<&Options::request_timeout>("request-timeout",
+                                      {.min = milliseconds(1),
+                                       .max = hours(1),
+                                       .help = "From the start of an operation to its last byte."}),
+    option<&Options::verify_feed>("verify-feed",
+                                  {.help = "Read the feed at the end and look for every accepted message."}),
+    option<&Options::verify_urls>(
+        "verify-urls", {.unit = "urls",
+                        .help = "Also check the feeds of these (backends, by commas), which must be "
+                                "byte-equal; switches verify-feed on."}),
+    option<&Options::max_errors>(
+        "max-errors", {.unit = "N or P%", .help = "Failed operations that still let the run pass."}),
+    option<&Options::metrics_interval>(
+        "metrics-interval",
+        {.min = milliseconds(50), .max = hours(1), .help = "Progress is shown this often."}),
+    option<&Options::out_dir>(
+        "out-dir",
+        {.unit = "path", .help = "Where EXPERIMENT-TIME.json and summary.csv go; empty: no files."}),
+    option<&Options::experiment>("experiment", {.help = "Name of the run in files: A-Z a-z 0-9 . _ -"}),
+};
+
+bool is_name(std::string_view text) {
+  if (text.empty() || text.size() > 100 || text.front() == '.' || text.front() == '-') return false;
+  return text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
+         std::string_view::npos;
+}
+
+ConnectionMode mode_of(std::string_view name) {
+  if (name == "fresh-stage") return ConnectionMode::FreshStage;
+  if (name == "fresh-user") return ConnectionMode::FreshUser;
+  if (name == "no-keepalive") return ConnectionMode::NoKeepAlive;
+  return ConnectionMode::Reuse;
+}
+
+}  // namespace
+
+const OptionTable kOptionTable = {
+    .program = "loadgen",
+    .intro = "Posts messages and reads feeds as many users do, and checks that nothing was lost or doubled.",
+    .environment_prefix = "LOADGEN_",
+    .rows = kRows,
+};
+
+bool ErrorLimit::allows(std::uint64_t failed, std::uint64_t done) const {
+  const double limit = percent ? value / 100 * static_cast<double>(done) : value;
+  return static_cast<double>(failed) <= limit;
+}
+
+Result<ErrorLimit> parse_error_limit(std::string_view text) {
+  ErrorLimit limit;
+  limit.percent = !text.empty() && text.back() == '%';
+  if (limit.percent) text.remove_suffix(1);
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), limit.value);
+  const bool good = parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && limit.value >= 0 &&
+                    limit.value <= (limit.percent ? 100 : kMaxOperations);
+  if (!good) return Error{"a number of failed operations (3) or a share of them (0.5%) is expected"};
+  return limit;
+}
+
+Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
+  if (options.url.empty()) return loaded.at("url", "at least one url is needed");
+  if (options.requests == 0 && options.duration == Duration::zero()) options.requests = kDefaultRequests;
+  if (!loaded.given("message-max") && options.message_max < options.message_min) {
+    options.message_max = options.message_min;
+  }
+  if (!loaded.given("message-min") && options.message_min > options.message_max) {
+    options.message_min = options.message_max;
+  }
+  if (options.message_min > options.message_max) return loaded.at("message-min", "is over message-max");
+  if (!loaded.given("interval-max") && options.interval_max < options.interval_min) {
+    options.interval_max = options.interval_min;
+  }
+  if (options.interval_min > options.interval_max) return loaded.at("interval-min", "is over interval-max");
+  if (options.response_read_delay >= options.request_timeout) {
+    return loaded.at("response-read-delay", "must be under request-timeout, else every operation times out");
+  }
+  if (!is_name(options.experiment)) {
+    return loaded.at("experiment",
+                     "is used in file names: letters, digits, dot, underscore, hyphen; at most 100");
+  }
+  if (!options.verify_urls.empty()) options.verify_feed = true;
+  options.mode = mode_of(options.connection_mode);
+  auto limit = parse_error_limit(options.max_errors);
+  if (!limit) return loaded.at("max-errors", limit.error().text);
+  options.error_limit = *limit;
+  return {};
+}
+
+std::string_view connection_mode_name(ConnectionMode mode) {
+  switch (mode) {
+    case ConnectionMode::Reuse:
+      return "reuse";
+    case ConnectionMode::FreshStage:
+      return "fresh-stage";
+    case ConnectionMode::FreshUser:
+      return "fresh-user";
+    case ConnectionMode::NoKeepAlive:
+      break;
+  }
+  return "no-keepalive";
+}
+
+}  // namespace dlb::loadgen

@@ -1,0 +1,66 @@
+// Options: every setting of the generator with its default, tied to names, bounds and help by one row array
+// (options.cc). What is not there yet is not declared, so that it is refused instead of ignored. Plain
+// values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/option.h"
+#include "common/result.h"
+#include "loadgen/stage.h"
+
+namespace dlb::loadgen {
+
+// How many failed operations a run may have and still pass: a number or a share of the operations done.
+struct ErrorLimit {
+  double value = 0;
+  bool percent = false;
+
+  bool allows(std::uint64_t failed, std::uint64_t done) const;
+};
+
+// `3` or `0.5%`.
+Result<ErrorLimit> parse_error_limit(std::string_view text);
+
+struct Options {
+  std::vector<std::string> url = {"http://127.0.0.1:8080"};  // users are spread over several evenly
+  std::int64_t users = 100;
+  std::int64_t requests =
+      0;                // of all users together; 0: no limit, or 10,000 when there is no duration either
+  Duration duration{};  // 0: until all requests are done
+  Duration warmup{};    // a stage before, that isn't counted
+  std::int64_t message_min = 16;
+  std::int64_t message_max = 512;
+  Duration interval_min{};
+  Duration interval_max{};
+  double feed_percent = 0;
+  std::int64_t seed = 0;  // 0: taken from the clock, and reported
+  std::string connection_mode = "auto";
+  Duration response_read_delay{};
+  Duration request_timeout = std::chrono::seconds(10);
+  bool verify_feed = false;
+  std::vector<std::string> verify_urls;
+  std::string max_errors = "0";
+  Duration metrics_interval = std::chrono::seconds(1);
+  std::string out_dir = "results";
+  std::string experiment = "run";
+
+  // Made by finish_options().
+  ConnectionMode mode = ConnectionMode::Reuse;
+  ErrorLimit error_limit;
+};
+
+// The option table of `loadgen`, for load_options(), finish_action() and the README.
+extern const OptionTable kOptionTable;
+
+// Rules that go across rows, and defaults that depend on others. The error is one line that says where and
+// what.
+Result<void> finish_options(const LoadedOptions& loaded, Options& options);
+
+std::string_view connection_mode_name(ConnectionMode mode);
+
+}  // namespace dlb::loadgen

@@ -1,0 +1,80 @@
+#include "loadgen/progress.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <numeric>
+
+namespace dlb::loadgen {
+namespace {
+
+constexpr std::size_t kMaxShares = 8;  // backends shown
+
+double ms(std::uint64_t us) { return static_cast<double>(us) / 1000; }
+
+}  // namespace
+
+std::string progress_line(std::string_view stage_name, Duration elapsed, std::uint64_t users,
+                          const Recorder& recorder, std::uint64_t planned, Duration interval) {
+  const IntervalTotals& recent = recorder.interval();
+  std::string line;
+  const auto out = std::back_inserter(line);
+  if (!stage_name.empty()) fmt::format_to(out, "{} ", stage_name);
+  fmt::format_to(out, "{:.1f}s users {} done {}", seconds(elapsed), users, recorder.done());
+  if (planned > 0) fmt::format_to(out, "/{}", planned);
+  const double rate = interval > Duration::zero() ? static_cast<double>(recent.done) / seconds(interval) : 0;
+  fmt::format_to(out, " rate {:.0f}/s p50 {:.1f} p99 {:.1f} ms failed {}", rate,
+                 ms(recent.latency_us.percentile(50)), ms(recent.latency_us.percentile(99)),
+                 recorder.failed());
+
+  const std::uint64_t responses =
+      std::accumulate(recent.responses.begin(), recent.responses.end(), std::uint64_t{0});
+  if (responses == 0) return line;
+  line += " share";
+  for (std::size_t i = 0; i < recent.responses.size() && i < kMaxShares; ++i) {
+    fmt::format_to(out, " {} {:.0f}%", recorder.backends()[i].name,
+                   100 * static_cast<double>(recent.responses[i]) / static_cast<double>(responses));
+  }
+  if (recent.responses.size() > kMaxShares) line += " …";
+  return line;
+}
+
+Progress::Progress(EventLoop& loop, int fd, Duration interval, std::string_view stage_name,
+                   const Stage& stage, Recorder& recorder, std::uint64_t planned)
+    : timers_(loop),
+      tick_(timers_, *this),
+      loop_(loop),
+      fd_(fd),
+      terminal_(::isatty(fd) == 1),
+      interval_(interval),
+      stage_name_(stage_name),
+      stage_(stage),
+      recorder_(recorder),
+      planned_(planned),
+      latest_(monotonic_now()) {
+  tick_.arm_at(latest_ + interval_);
+}
+
+Progress::~Progress() {
+  if (terminal_ && shown_) write("\r\x1b[K");
+}
+
+void Progress::on_heap_timer(HeapTimer&) {
+  const TimePoint now = loop_.now();
+  const std::string line = progress_line(stage_name_, now - stage_.started_at(), stage_.active_users(),
+                                         recorder_, planned_, now - latest_);
+  recorder_.reset_interval();
+  latest_ = now;
+  write(terminal_ ? "\r" + line + "\x1b[K" : line + "\n");
+  shown_ = true;
+  tick_.arm_at(now + interval_);
+}
+
+void Progress::write(std::string_view text) {
+  pollfd writable{fd_, POLLOUT, 0};
+  if (::poll(&writable, 1, 0) != 1 || (writable.revents & POLLOUT) == 0) return;
+  [[maybe_unused]] const auto written = ::write(fd_, text.data(), text.size());
+}
+
+}  // namespace dlb::loadgen

@@ -1,0 +1,129 @@
+#include "loadgen/recorder.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "common/check.h"
+
+namespace dlb::loadgen {
+
+std::string_view bucket_name(Bucket bucket) {
+  static constexpr std::array<std::string_view, kBuckets> kNames = {
+      "ok",       "other_2xx", "3xx",        "4xx",       "5xx",         "connect",
+      "time_out", "reset",     "short_body", "malformed", "interrupted", "not_issued"};
+  return kNames[static_cast<std::size_t>(bucket)];
+}
+
+Bucket bucket_of(OperationClass operation_class, ExchangeEnd end, int status) {
+  switch (end) {
+    case ExchangeEnd::Complete:
+      if (status == 200 || (status == 201 && operation_class == OperationClass::Message)) return Bucket::Ok;
+      if (status >= 200 && status < 300) return Bucket::OtherSuccess;
+      if (status >= 300 && status < 400) return Bucket::Redirect;
+      if (status >= 400 && status < 500) return Bucket::ClientError;
+      if (status >= 500 && status < 600) return Bucket::ServerError;
+      return Bucket::Malformed;
+    case ExchangeEnd::ConnectFailed:
+      return Bucket::Connect;
+    case ExchangeEnd::TimedOut:
+      return Bucket::TimeOut;
+    case ExchangeEnd::Reset:
+      return Bucket::Reset;
+    case ExchangeEnd::ShortBody:
+      return Bucket::ShortBody;
+    case ExchangeEnd::Malformed:
+      break;
+  }
+  return Bucket::Malformed;
+}
+
+std::uint64_t ClassTotals::done() const {
+  return std::accumulate(buckets.begin(), buckets.end(), std::uint64_t{0}) - in(Bucket::NotIssued);
+}
+
+std::uint64_t ClassTotals::failed() const { return done() - in(Bucket::Ok)-in(Bucket::Interrupted); }
+
+void Recorder::issued(OperationClass operation_class) {
+  ++classes_[static_cast<std::size_t>(operation_class)].issued;
+}
+
+void Recorder::record(const OperationResult& result) {
+  DLB_CHECK(!closed_);
+  DLB_CHECK(result.bucket != Bucket::NotIssued);
+  ClassTotals& totals = classes_[static_cast<std::size_t>(result.operation_class)];
+  const bool ok = result.bucket == Bucket::Ok;
+  const bool whole = result.bucket <= Bucket::ServerError;
+  ++totals.buckets[static_cast<std::size_t>(result.bucket)];
+  totals.body_bytes += result.body_bytes;
+  ++interval_.done;
+  if (!ok && result.bucket != Bucket::Interrupted) ++interval_.failed;
+  if (whole && result.status >= 100 && result.status < 600) ++totals.statuses[result.status - 100U];
+  if (result.err != 0) count_errno(result.err);
+  if (result.idle_close_race) ++idle_close_races_;
+
+  const std::uint64_t latency_us = micros(result.latency);
+  if (ok) {
+    totals.latency_us.record(latency_us);
+    totals.header_us.record(micros(result.header_latency));
+    interval_.latency_us.record(latency_us);
+  }
+  if (whole && result.backend != kNoBackend) {
+    BackendShare& share = backends_[result.backend];
+    ++share.responses;
+    if (ok) {
+      ++share.ok;
+      share.latency_us_sum += latency_us;
+    }
+    interval_.responses.resize(backends_.size());
+    ++interval_.responses[result.backend];
+  }
+}
+
+void Recorder::close() {
+  DLB_CHECK(!closed_);
+  closed_ = true;
+  const std::uint64_t issued = issued_count();
+  DLB_CHECK_MSG(issued == done(), "an operation was recorded twice or not at all");
+  not_issued_ = planned_ > issued ? planned_ - issued : 0;
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < kBuckets; ++i) sum += in(static_cast<Bucket>(i));
+  DLB_CHECK_MSG(sum == planned(), "the buckets don't sum to the plan");
+}
+
+std::uint64_t Recorder::planned() const { return std::max(planned_, issued_count()); }
+
+std::uint64_t Recorder::in(Bucket bucket) const {
+  if (bucket == Bucket::NotIssued) return not_issued_;
+  return classes_[0].in(bucket) + classes_[1].in(bucket);
+}
+
+std::uint32_t Recorder::backend_index(std::string_view name) {
+  if (last_backend_ < backends_.size() && backends_[last_backend_].name == name) return last_backend_;
+  for (std::size_t i = 0; i < backends_.size(); ++i) {
+    if (backends_[i].name == name) return last_backend_ = static_cast<std::uint32_t>(i);
+  }
+  if (backends_.size() >= kMaxBackends) {
+    if (backends_.size() == kMaxBackends) backends_.push_back(BackendShare{"other", 0, 0, 0});
+    return static_cast<std::uint32_t>(kMaxBackends);
+  }
+  backends_.push_back(BackendShare{std::string(name), 0, 0, 0});
+  return last_backend_ = static_cast<std::uint32_t>(backends_.size() - 1);
+}
+
+void Recorder::reset_interval() {
+  interval_.done = interval_.failed = 0;
+  interval_.latency_us.reset();
+  std::fill(interval_.responses.begin(), interval_.responses.end(), 0);
+}
+
+void Recorder::count_errno(int err) {
+  for (auto& [known, count] : errnos_) {
+    if (known == err) {
+      ++count;
+      return;
+    }
+  }
+  errnos_.emplace_back(err, 1);
+}
+
+}  // namespace dlb::loadgen

@@ -1,0 +1,138 @@
+// Recorder: what became of the operations of one stage. Every planned operation ends in exactly one bucket:
+//
+//   planned ─┬─ issued ─┬─ whole response: ok · other_2xx · 3xx · 4xx · 5xx
+//            │          ├─ connect · time_out · reset · short_body · malformed
+//            │          └─ interrupted (in flight when the run was stopped)
+//            └─ not_issued (the run ended before it)
+//
+// close() checks that the buckets sum to the plan. Latencies are microseconds of ok operations, from just
+// before the first byte of the request was written to the return of the read that brought the last byte of
+// the response; header latency ends with the response's head. Pure: it is handed results. One thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/histogram.h"
+#include "loadgen/connection.h"
+#include "loadgen/payload.h"
+
+namespace dlb::loadgen {
+
+enum class Bucket : std::uint8_t {
+  Ok,            // message: 200 or 201, feed: 200; with a whole body
+  OtherSuccess,  // another 2xx
+  Redirect,
+  ClientError,
+  ServerError,
+  Connect,
+  TimeOut,
+  Reset,
+  ShortBody,
+  Malformed,
+  Interrupted,
+  NotIssued,
+};
+inline constexpr std::size_t kBuckets = 12;
+std::string_view bucket_name(Bucket bucket);
+
+// The bucket of an exchange that has ended; `status` counts only when it is complete.
+Bucket bucket_of(OperationClass operation_class, ExchangeEnd end, int status);
+
+struct OperationResult {
+  OperationClass operation_class = OperationClass::Message;
+  Bucket bucket = Bucket::Ok;
+  std::uint16_t status = 0;      // of the head, if one came
+  int err = 0;                   // errno of a failed connection
+  bool idle_close_race = false;  // Reset, on a reused connection, before any byte of the response
+  std::uint32_t backend = 0;     // backend_index() of the head's, kNoBackend without
+  Duration latency{};            // with Ok
+  Duration header_latency{};     // with Ok
+  std::uint64_t body_bytes = 0;
+};
+
+struct ClassTotals {
+  std::uint64_t issued = 0;
+  std::array<std::uint64_t, kBuckets> buckets{};
+  std::array<std::uint64_t, 500> statuses{};  // of whole responses: 100 … 599
+  std::uint64_t body_bytes = 0;
+  Histogram latency_us;
+  Histogram header_us;
+
+  std::uint64_t in(Bucket bucket) const { return buckets[static_cast<std::size_t>(bucket)]; }
+  std::uint64_t done() const;    // all but not issued
+  std::uint64_t failed() const;  // done and not ok; interrupted ones don't count
+};
+
+struct BackendShare {
+  std::string name;
+  std::uint64_t responses = 0;  // whole ones
+  std::uint64_t ok = 0;
+  std::uint64_t latency_us_sum = 0;  // of ok
+};
+
+// Since the latest reset_interval(): what the progress line shows.
+struct IntervalTotals {
+  std::uint64_t done = 0;
+  std::uint64_t failed = 0;
+  Histogram latency_us;                  // of ok operations, both classes
+  std::vector<std::uint64_t> responses;  // per backend, as backends()
+};
+
+class Recorder {
+ public:
+  static constexpr std::uint32_t kNoBackend = UINT32_MAX;
+  static constexpr std::size_t kMaxBackends = 1024;  // further ones are counted as "other"
+
+  // The number of operations that the stage is to perform, when it is known beforehand (else what is issued).
+  void set_planned(std::uint64_t planned) { planned_ = planned; }
+  void issued(OperationClass operation_class);
+  void record(const OperationResult& result);
+  void record_connect(Duration took) { connect_us_.record(micros(took)); }
+  void mismatched_answer() { ++mismatched_answers_; }
+  // The stage has ended: what was planned and not issued goes to its bucket. Requires that each issued
+  // operation has been recorded.
+  void close();
+
+  std::uint32_t backend_index(std::string_view name);
+
+  const ClassTotals& of(OperationClass c) const { return classes_[static_cast<std::size_t>(c)]; }
+  std::uint64_t planned() const;
+  std::uint64_t issued_count() const { return classes_[0].issued + classes_[1].issued; }
+  std::uint64_t done() const { return classes_[0].done() + classes_[1].done(); }
+  std::uint64_t failed() const { return classes_[0].failed() + classes_[1].failed(); }
+  std::uint64_t in(Bucket bucket) const;  // both classes
+  std::uint64_t not_issued() const { return not_issued_; }
+  std::uint64_t idle_close_races() const { return idle_close_races_; }
+  std::uint64_t mismatched_answers() const { return mismatched_answers_; }
+  const Histogram& connect_us() const { return connect_us_; }
+  const std::vector<BackendShare>& backends() const { return backends_; }
+  const std::vector<std::pair<int, std::uint64_t>>& errnos() const { return errnos_; }
+  const IntervalTotals& interval() const { return interval_; }
+  void reset_interval();
+
+ private:
+  static std::uint64_t micros(Duration d) {
+    return d.count() <= 0 ? 0 : static_cast<std::uint64_t>(d.count()) / 1000;
+  }
+  void count_errno(int err);
+
+  std::uint64_t planned_ = 0;
+  std::array<ClassTotals, kOperationClasses> classes_;
+  std::uint64_t not_issued_ = 0;
+  std::uint64_t idle_close_races_ = 0;
+  std::uint64_t mismatched_answers_ = 0;  // that named another message's id: answers were mixed up on the way
+  Histogram connect_us_;
+  std::vector<BackendShare> backends_;
+  std::uint32_t last_backend_ = 0;
+  std::vector<std::pair<int, std::uint64_t>> errnos_;
+  IntervalTotals interval_;
+  bool closed_ = false;
+};
+
+}  // namespace dlb::loadgen

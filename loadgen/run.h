@@ -1,0 +1,52 @@
+// Run: the order of events of one invocation: are the targets there, warm-up, the measured stage,
+// verification, report. Owns loop, connections, recorder and ledger; SIGINT and SIGTERM end it with a report
+// of what was done, a second signal at once. One thread.
+#pragma once
+
+#include <vector>
+
+#include "common/event_loop.h"
+#include "common/signals.h"
+#include "loadgen/connection_pool.h"
+#include "loadgen/ledger.h"
+#include "loadgen/options.h"
+#include "loadgen/recorder.h"
+#include "loadgen/report.h"
+#include "loadgen/target.h"
+
+namespace dlb::loadgen {
+
+class Run final : public SignalHandler {
+ public:
+  // SIGINT and SIGTERM must have been blocked.
+  Run(const Options& options, std::vector<Target> targets, std::vector<Target> verify_targets);
+
+  // Prints progress to standard error and the report to standard output.
+  ExitCode execute();
+
+  void on_signal(int signal_number) override;
+
+ private:
+  Result<void> reach_targets();
+  void warm_up();
+  void measure(RunResult& result);
+  void drive(Stage& stage);
+  StageShape shape(std::uint64_t seed) const;
+
+  Options options_;
+  std::vector<Target> targets_;
+  std::vector<Target> verify_targets_;
+  std::uint64_t seed_;
+  EventLoop loop_;
+  SignalSource signals_;
+  ConnectionContext context_;
+  ConnectionPool pool_;
+  Recorder recorder_;
+  Ledger ledger_;
+  bool stop_ = false;
+};
+
+// Lets this process open `descriptors` files, if the hard limit allows it.
+Result<void> raise_descriptor_limit(std::uint64_t descriptors);
+
+}  // namespace dlb::loadgen

@@ -1,0 +1,90 @@
+#include "loadgen/stage.h"
+
+#include <algorithm>
+
+#include "common/check.h"
+
+namespace dlb::loadgen {
+namespace {
+
+// Users begin one after the other at this distance: a burst of all their connects would only measure listen
+// queues.
+constexpr Duration kStartDistance = std::chrono::microseconds(100);
+
+}  // namespace
+
+Stage::Stage(const StageShape& shape, const std::vector<Target>& targets, EventLoop& loop,
+             ConnectionPool& pool, Recorder& recorder, Ledger& ledger)
+    : shape_(shape),
+      targets_(targets),
+      loop_(loop),
+      pool_(pool),
+      recorder_(recorder),
+      ledger_(ledger),
+      payload_(shape.payload),
+      pauses_(loop),
+      end_(pauses_, *this) {
+  DLB_CHECK(shape_.requests > 0 || shape_.duration > Duration::zero());
+  DLB_CHECK(!targets_.empty());
+  for (const Target& target : targets_) {
+    writers_.emplace_back(target.host, target.base_path,
+                          shape_.connection_mode != ConnectionMode::NoKeepAlive);
+  }
+  for (std::uint64_t i = 0; i < shape_.payload.users; ++i) users_.emplace_back(*this, i);
+  if (shape_.requests > 0) recorder_.set_planned(shape_.requests);
+}
+
+Stage::~Stage() {
+  if (!done()) abandon();
+}
+
+void Stage::start() {
+  if (shape_.connection_mode == ConnectionMode::FreshStage) pool_.close_idle();
+  started_at_ = ended_at_ = monotonic_now();
+  if (shape_.duration > Duration::zero()) end_.arm_at(started_at_ + shape_.duration);
+  TimePoint when = started_at_;
+  for (VirtualUser& user : users_) {
+    user.start_at(when);
+    when += kStartDistance;
+  }
+}
+
+void Stage::on_heap_timer(HeapTimer&) { stop_issuing(); }
+
+void Stage::stop_issuing() {
+  if (!issuing_) return;
+  issuing_ = false;
+  end_.cancel();
+  for (VirtualUser& user : users_) user.stop_issuing();
+}
+
+void Stage::abandon() {
+  stop_issuing();
+  for (VirtualUser& user : users_) user.abandon();
+  DLB_CHECK(done());
+}
+
+bool Stage::next_index(std::uint64_t user, std::uint64_t performed, std::uint64_t& index) const {
+  if (!issuing_) return false;
+  index = user + performed * shape_.payload.users;
+  return shape_.requests == 0 || index < shape_.requests;
+}
+
+Duration Stage::pause(Rng& rng) const {
+  if (shape_.interval_max <= Duration::zero()) return Duration::zero();
+  return Duration(
+      static_cast<Duration::rep>(rng.between(static_cast<std::uint64_t>(shape_.interval_min.count()),
+                                             static_cast<std::uint64_t>(shape_.interval_max.count()))));
+}
+
+std::string_view Stage::request(std::size_t target, std::uint64_t index, OperationClass operation_class,
+                                MessageId& id, std::uint64_t& content) {
+  RequestWriter& writer = writers_[target];
+  if (operation_class == OperationClass::Feed) return writer.get_feed();
+  const Message message = payload_.message(index);
+  id = message.id;
+  content = content_hash(message.client_name, message.text);
+  return writer.post_message(message);
+}
+
+}  // namespace dlb::loadgen

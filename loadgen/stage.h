@@ -1,0 +1,97 @@
+// Stage: a number of users who perform a number of operations, or run for a time, against the targets. Owns
+// the users; hands out operations (user u gets u, u + users, u + 2·users, …), knows when all is done, and
+// ends it early: at its duration no new operation begins and those in flight end as they may; abandon() cuts
+// them too. A run is a warm-up stage, if asked for, and the measured one. One loop.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string_view>
+#include <vector>
+
+#include "common/timer_heap.h"
+#include "loadgen/connection_pool.h"
+#include "loadgen/ledger.h"
+#include "loadgen/payload.h"
+#include "loadgen/recorder.h"
+#include "loadgen/target.h"
+#include "loadgen/virtual_user.h"
+
+namespace dlb::loadgen {
+
+enum class ConnectionMode : std::uint8_t {
+  Reuse,        // idle connections are shared by all users, and kept from stage to stage
+  FreshStage,   // the same, but each stage begins with none
+  FreshUser,    // every user has its own, from its first operation to the stage's end
+  NoKeepAlive,  // one connection an operation, `Connection: close`
+};
+
+struct StageShape {
+  PayloadShape payload;        // users too
+  std::uint64_t requests = 0;  // operations of all users together; 0: until the duration is over
+  Duration duration{};         // 0: until all requests are done
+  Duration interval_min{};     // the pause between a user's operations is uniform between these
+  Duration interval_max{};
+  ConnectionMode connection_mode = ConnectionMode::Reuse;
+};
+
+class Stage final : public HeapTimerHandler {
+ public:
+  // Requires requests > 0 or duration > 0, and a pool for at least as many connections as there are users.
+  // All references outlive the stage.
+  Stage(const StageShape& shape, const std::vector<Target>& targets, EventLoop& loop, ConnectionPool& pool,
+        Recorder& recorder, Ledger& ledger);
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+  ~Stage();
+
+  void start();
+  bool done() const { return done_users_ == users_.size(); }
+  // Issues no more operations.
+  void stop_issuing();
+  // Issues no more and ends those in flight as Interrupted: done() afterwards.
+  void abandon();
+
+  std::uint64_t active_users() const { return users_.size() - done_users_; }
+  TimePoint started_at() const { return started_at_; }
+  TimePoint ended_at() const { return ended_at_; }  // of the last operation so far
+
+  void on_heap_timer(HeapTimer& timer) override;
+
+  // For users.
+  bool next_index(std::uint64_t user, std::uint64_t performed, std::uint64_t& index) const;
+  Duration pause(Rng& rng) const;
+  std::size_t target_of(std::uint64_t user) const { return user % targets_.size(); }
+  std::string_view request(std::size_t target, std::uint64_t index, OperationClass operation_class,
+                           MessageId& id, std::uint64_t& content);
+  void operation_ended(TimePoint when) { ended_at_ = when; }
+  void user_done() { ++done_users_; }
+
+  const StageShape& shape() const { return shape_; }
+  const Target& target(std::size_t number) const { return targets_[number]; }
+  const Payload& payload() const { return payload_; }
+  ConnectionPool& pool() { return pool_; }
+  Recorder& recorder() { return recorder_; }
+  Ledger& ledger() { return ledger_; }
+  TimerHeap& pauses() { return pauses_; }
+  TimePoint now() const { return loop_.now(); }
+
+ private:
+  StageShape shape_;
+  const std::vector<Target>& targets_;
+  EventLoop& loop_;
+  ConnectionPool& pool_;
+  Recorder& recorder_;
+  Ledger& ledger_;
+  Payload payload_;
+  std::vector<RequestWriter> writers_;  // per target
+  TimerHeap pauses_;
+  HeapTimer end_;
+  std::deque<VirtualUser> users_;
+  std::size_t done_users_ = 0;
+  bool issuing_ = true;
+  TimePoint started_at_{};
+  TimePoint ended_at_{};
+};
+
+}  // namespace dlb::loadgen

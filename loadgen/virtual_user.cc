@@ -1,0 +1,193 @@
+#include "loadgen/virtual_user.h"
+
+#include <array>
+#include <cstring>
+
+#include "common/check.h"
+#include "loadgen/hash.h"
+#include "loadgen/stage.h"
+
+namespace dlb::loadgen {
+namespace {
+
+// A user whose connect failed tries its next operation no sooner than this: a dead server would else use up
+// the plan within a second.
+constexpr Duration kPauseAfterConnectFailure = std::chrono::milliseconds(100);
+
+std::string_view answering_backend(const HeaderFields& fields) {
+  const std::string_view by_balancer = fields.value(HeaderId::LoadBalancerBackend);
+  if (!by_balancer.empty()) return by_balancer;
+  const HeaderField* by_backend = fields.find("X-Backend");
+  return by_backend == nullptr ? std::string_view() : by_backend->value;
+}
+
+}  // namespace
+
+VirtualUser::VirtualUser(Stage& stage, std::uint64_t number)
+    : stage_(stage),
+      number_(number),
+      rng_(mix64(stage.shape().payload.seed ^ mix64(number + 1))),
+      pause_(stage.pauses(), *this) {}
+
+void VirtualUser::stop_issuing() {
+  if (state_ == State::Waiting) finish();
+}
+
+void VirtualUser::abandon() {
+  if (state_ == State::Done) return;
+  OperationResult result;
+  result.operation_class = class_;
+  result.bucket = Bucket::Interrupted;
+  result.body_bytes = body_bytes_;
+  Connection* connection = stage_.pool().get(connection_);
+  DLB_CHECK(connection != nullptr);
+  leave(*connection);
+  end_operation(result);
+}
+
+void VirtualUser::on_heap_timer(HeapTimer&) { next_operation(); }
+
+void VirtualUser::next_operation() {
+  if (!stage_.next_index(number_, performed_, index_)) {
+    finish();
+    return;
+  }
+  class_ = stage_.payload().operation_class(index_);
+  status_ = 0;
+  backend_ = Recorder::kNoBackend;
+  body_bytes_ = 0;
+  stage_.recorder().issued(class_);
+
+  Connection* connection = stage_.pool().get(connection_);  // of its own, with FreshUser
+  if (connection == nullptr && stage_.shape().connection_mode != ConnectionMode::NoKeepAlive) {
+    connection = stage_.pool().take_idle(stage_.target_of(number_), *this);
+  }
+  if (connection != nullptr) {
+    connection_ = connection->handle();
+    send(*connection);
+  } else {
+    connect();
+  }
+}
+
+void VirtualUser::connect() {
+  state_ = State::Connecting;
+  Connection& connection = stage_.pool().open(*this);
+  connection_ = connection.handle();
+  connect_began_ = monotonic_now();
+  const int err = connection.connect(stage_.target(stage_.target_of(number_)).address);
+  if (err != 0) on_end(connection, ExchangeEnd::ConnectFailed, err);
+}
+
+void VirtualUser::on_connected(Connection& connection) {
+  stage_.recorder().record_connect(monotonic_now() - connect_began_);
+  send(connection);
+}
+
+void VirtualUser::send(Connection& connection) {
+  state_ = State::Exchanging;
+  const std::string_view request = stage_.request(stage_.target_of(number_), index_, class_, id_, content_);
+  connection.send(request, class_ == OperationClass::Message ? HttpMethod::Post : HttpMethod::Get);
+}
+
+void VirtualUser::on_head(Connection&, const ResponseHead& head) {
+  status_ = head.status;
+  const std::string_view name = answering_backend(head.fields);
+  if (!name.empty()) backend_ = stage_.recorder().backend_index(name);
+}
+
+void VirtualUser::on_body(Connection&, std::string_view bytes) {
+  if (body_bytes_ == 0 && class_ == OperationClass::Message) check_answer(bytes);
+  body_bytes_ += bytes.size();
+}
+
+// An answer that names another message's id means that responses were mixed up on the way. Only the first
+// piece of a body is looked at: an answer is small.
+void VirtualUser::check_answer(std::string_view body) {
+  static constexpr std::string_view kKey = "\"message-id\":\"";
+  const void* found = ::memmem(body.data(), body.size(), kKey.data(), kKey.size());
+  if (found == nullptr) return;
+  const auto at = static_cast<std::size_t>(static_cast<const char*>(found) - body.data()) + kKey.size();
+  if (body.size() - at < kMessageIdChars) return;
+  std::array<char, kMessageIdChars> expected{};
+  write_message_id(id_, expected.data());
+  if (body.substr(at, kMessageIdChars) != std::string_view(expected.data(), expected.size())) {
+    stage_.recorder().mismatched_answer();
+  }
+}
+
+void VirtualUser::on_end(Connection& connection, ExchangeEnd end, int err) {
+  OperationResult result;
+  result.operation_class = class_;
+  result.bucket = bucket_of(class_, end, status_);
+  result.status = status_;
+  result.err = err;
+  result.idle_close_race =
+      end == ExchangeEnd::Reset && connection.reused() && !connection.any_byte_received();
+  result.backend = backend_;
+  result.body_bytes = body_bytes_;
+  if (end == ExchangeEnd::Complete) {
+    result.latency = connection.last_byte_at() - connection.started_at();
+    result.header_latency = connection.head_at() - connection.started_at();
+  }
+  leave(connection);
+  end_operation(result);
+}
+
+void VirtualUser::on_idle_close(Connection& connection) {
+  stage_.pool().discard(connection);
+  connection_ = {};
+}
+
+// What happens to the connection after an operation.
+void VirtualUser::leave(Connection& connection) {
+  const ConnectionMode mode = stage_.shape().connection_mode;
+  if (!connection.idle() || mode == ConnectionMode::NoKeepAlive) {
+    stage_.pool().discard(connection);
+    connection_ = {};
+  } else if (mode != ConnectionMode::FreshUser) {
+    stage_.pool().put_idle(stage_.target_of(number_), connection);
+    connection_ = {};
+  }
+}
+
+void VirtualUser::end_operation(const OperationResult& result) {
+  const bool sent = state_ == State::Exchanging;
+  state_ = State::Waiting;
+  ++performed_;
+  stage_.recorder().record(result);
+  stage_.operation_ended(stage_.now());
+  if (sent && class_ == OperationClass::Message) note_in_ledger(result);
+
+  std::uint64_t unused = 0;
+  if (!stage_.next_index(number_, performed_, unused)) {
+    finish();
+    return;
+  }
+  Duration pause = stage_.pause(rng_);
+  if (result.bucket == Bucket::Connect && pause < kPauseAfterConnectFailure)
+    pause = kPauseAfterConnectFailure;
+  if (pause > Duration::zero()) {
+    pause_.arm_at(stage_.now() + pause);
+  } else {
+    next_operation();
+  }
+}
+
+void VirtualUser::note_in_ledger(const OperationResult& result) {
+  Promise promise = Promise::Ambiguous;
+  if (result.bucket == Bucket::Ok) promise = Promise::Accepted;
+  if (result.bucket == Bucket::ClientError && result.status == 409) promise = Promise::Conflict;
+  stage_.ledger().add(id_, content_, promise);
+}
+
+void VirtualUser::finish() {
+  DLB_CHECK(state_ != State::Done);
+  state_ = State::Done;
+  pause_.cancel();
+  if (Connection* own = stage_.pool().get(connection_); own != nullptr) stage_.pool().discard(*own);
+  connection_ = {};
+  stage_.user_done();
+}
+
+}  // namespace dlb::loadgen
