@@ -93,6 +93,11 @@ class Buffer {
     if (begin_ == end_) begin_ = end_ = 0;
   }
   void clear() { begin_ = end_ = 0; }
+  // Forgets all readable bytes behind the first `size`.
+  void truncate(std::size_t size_kept) {
+    DLB_CHECK(size_kept <= size());
+    end_ = begin_ + static_cast<std::uint32_t>(size_kept);
+  }
   // Moves the readable bytes to the front so that writable() is as large as it can be. Views into data()
   // move.
   void compact() {

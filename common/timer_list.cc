@@ -8,12 +8,16 @@ TimerList::~TimerList() {
   loop_.remove_timer_source(*this);
 }
 
+bool TimerList::expire_oldest() {
+  if (empty()) return false;
+  Timer& timer = *sentinel_.next_;
+  timer.cancel();
+  timer.owner_->on_timer(timer);
+  return true;
+}
+
 void TimerList::expire(TimePoint now) {
-  while (!empty() && sentinel_.next_->deadline_ <= now) {
-    Timer& timer = *sentinel_.next_;
-    timer.cancel();
-    timer.owner_->on_timer(timer);
-  }
+  while (!empty() && sentinel_.next_->deadline_ <= now) expire_oldest();
 }
 
 }  // namespace dlb

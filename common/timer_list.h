@@ -70,6 +70,10 @@ class TimerList final : public TimerSource {
     sentinel_.prev_ = &timer;
   }
 
+  // Fires the timer that was armed longest ago, due or not: how the oldest idle connection is reclaimed. False when
+  // the list is empty.
+  bool expire_oldest();
+
   bool empty() const { return sentinel_.next_ == &sentinel_; }
   Duration duration() const { return duration_; }
   TimePoint next_deadline() const override { return empty() ? kNever : sentinel_.next_->deadline_; }

@@ -1,0 +1,81 @@
+// Downstream: one client connection between and during its exchanges. It reads request heads, starts an
+// exchange for each, one at a time and in order (pipelined bytes wait in the kernel, or in one small block),
+// and ends the connection so that the client can still read what it was sent.
+//
+//   Idle ──first byte──▶ ReadingHead ──head──▶ Exchanging ──response sent──▶ Idle | Lingering | Closed
+//     └─ idle or silent too long: closed       │ bad head: our own answer, as an exchange
+//   Lingering: our side is shut, what still comes is dropped, until the client's FIN or the deadline ──▶
+//   Closed
+//
+// An idle one holds no buffer. Everything runs on its worker's thread.
+#pragma once
+
+#include <cstdint>
+
+#include "common/buffer.h"
+#include "common/event_loop.h"
+#include "common/handle.h"
+#include "common/http_parser.h"
+#include "common/timer_list.h"
+#include "common/transport.h"
+#include "lb/peer_address.h"
+
+namespace dlb::lb {
+
+class Exchange;
+class Worker;
+
+class Downstream final : public EventHandler, public TimerHandler {
+ public:
+  enum class State : std::uint8_t {
+    Idle,         // no byte of a request is here; never used yet or between two requests
+    ReadingHead,  // part of a head is here; client-header-timeout runs from its first byte
+    Exchanging,   // one exchange runs
+    Lingering,    // answered before the request was read: dropping the rest
+    Closed,
+  };
+
+  Downstream(Worker& worker, Fd fd, const Address& peer, Handle<Downstream> self);
+  Downstream(const Downstream&) = delete;
+  Downstream& operator=(const Downstream&) = delete;
+
+  Result<void> attach();
+  void on_events(std::uint32_t events) override;  // May close.
+  void on_timer(Timer& timer) override;           // May close.
+
+  // The exchange is over and gone. `keep_alive`: the whole request was read and both sides keep the
+  // connection; `request_read`: nothing of the request is still on its way (else closing needs to linger).
+  // `leftover` are bytes behind the request that were read with its body. May close.
+  void exchange_done(bool keep_alive, bool request_read, std::string_view leftover);
+  // Ends the connection at once; a running exchange is abandoned. Idempotent.
+  void close();
+  // Drain: closes it when nothing is going on.
+  void close_if_idle();
+
+  Transport& transport() { return transport_; }
+  const PeerAddress& peer() const { return peer_; }
+  State state() const { return state_; }
+  Handle<Downstream> self() const { return self_; }
+
+ private:
+  void enter(State state);
+  void read_heads();
+  bool grow_head_block();
+  void start_exchange(const ParseResult& head);
+  void answer_bad_head(const ParseResult& result);
+  void drop_input();
+
+  Worker& worker_;
+  Transport transport_;
+  Timer timer_;
+  Buffer in_;  // bytes of heads, held only while there are any
+  Exchange* exchange_ = nullptr;
+  Handle<Downstream> self_;
+  PeerAddress peer_;
+  std::uint32_t scanned_ = 0;  // of in_, by the parser
+  std::uint32_t lingered_bytes_ = 0;
+  State state_ = State::Closed;  // entered for good in attach()
+  bool used_ = false;            // has sent a byte
+};
+
+}  // namespace dlb::lb

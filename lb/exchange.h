@@ -1,0 +1,164 @@
+// Exchange: one request and its response: pick → slot or queue → connect → send → relay → retry, and the one
+// owner of what it has reserved. It ends in exactly one of: response complete, our own answer, response
+// broken off, client gone.
+//
+//                 ┌──────────────────────────── retry ◀───────────────────────────┐
+//                 ▼                                                               │
+//   start ──▶ Queued ──slot──▶ Connecting ──▶ AwaitingHead ──response head──▶ Responding ──all sent──▶ Done
+//     │          │                 │               │                              │ broken: cut, never
+//     completed └──────────┴─────────────────┴───────────────┴──▶ Answering (ours) ──▶ Done ◀┘
+//
+// Each state has one deadline: Queued backend-queue-timeout, Connecting connect-timeout; AwaitingHead:
+// client-body-timeout while the client owes body bytes, else backend-timeout; Responding:
+// client-write-timeout while the client owes reads, else the response-body timeout; Answering
+// client-write-timeout. Body and write timeouts are without progress.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/handle.h"
+#include "common/http_message.h"
+#include "common/http_parser.h"
+#include "common/timer_list.h"
+#include "lb/message_relay.h"
+#include "lb/router.h"
+#include "lb/slot_queue.h"
+#include "lb/upstream.h"
+
+namespace dlb::lb {
+
+class Downstream;
+class Worker;
+
+// Why a backend's side of an exchange failed; decides retry and answer.
+enum class UpstreamFailure : std::uint8_t {
+  ConnectRefused,  // connect failed at once or by an error
+  ConnectTimeout,
+  Broken,        // closed or reset before a response head
+  HeadTimeout,   // backend-timeout
+  BadResponse,   // not HTTP, a head too large, too many interim responses
+  NoDescriptor,  // we could not make a socket
+};
+
+class Exchange final : public TimerHandler, public QueueTicket {
+ public:
+  enum class State : std::uint8_t { Starting, Queued, Connecting, AwaitingHead, Responding, Answering, Done };
+
+  Exchange(Worker& worker, Downstream& downstream, Handle<Exchange> self);
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  ~Exchange();
+
+  // Takes a parsed request; `in` holds its head and what came behind it, of which the body's bytes are taken
+  // out. May close (this and the downstream).
+  void start(const RequestHead& head, std::size_t head_bytes, Buffer& in);
+  // Answers a head that could not be parsed, then closes. May close.
+  void answer_bad_head(int status, std::string_view reason);
+  // The client's socket has something to say. May close.
+  void on_downstream_events();
+  // Likewise the backend's. May close.
+  void on_upstream_events();
+  // From the queue: `choice` has reserved a slot and a connection. May close.
+  void on_slot(const Choice& choice);
+  void on_timer(Timer& timer) override;  // May close.
+  // The client is gone or the worker stops: gives everything back. The downstream is told nothing.
+  void abandon();
+
+  TransportClass transport_class() const { return transport_class_; }
+  Handle<Exchange> self() const { return self_; }
+
+ private:
+  enum class Wait : std::uint8_t {
+    Nothing,
+    Queue,
+    Connect,
+    ClientBody,
+    ResponseHead,
+    ResponseBody,
+    ClientWrite
+  };
+
+  // --- the way to a backend (exchange.cc)
+  void route();
+  void proceed(const Choice& choice);
+  void connect();
+  bool use_pooled();
+  void on_connected();
+  void upstream_failed(UpstreamFailure failure);
+  bool may_retry(UpstreamFailure failure) const;
+  bool replay_allowed() const;
+  void retry();
+  void count_failure(UpstreamFailure failure);
+  void release_upstream(bool reusable);
+  void release_slot();
+
+  // --- moving bytes (exchange_relay.cc)
+  enum class Step : std::uint8_t {
+    Moved,
+    Stuck,  // would block, or no room: an edge, or the other side, will bring it on
+    Gone,   // the exchange has ended: touch nothing
+  };
+  void pump_request();
+  Step read_request_body();
+  void pump_response();
+  Step read_response_head();
+  Step parse_response_heads();
+  Buffer head_block(std::size_t bound);
+  Step pass_interim(const ResponseHead& head);
+  Step begin_response(const ResponseHead& head, std::size_t head_bytes);
+  Step read_response_body();
+  Step write_response();
+  void response_source_ended();
+  void response_broken();
+
+  // --- our own answers and the end (exchange.cc)
+  void answer(int status, std::string_view code, std::string_view detail, std::string_view extra = {});
+  void answer_page(int status, std::string_view content_type, std::string body, std::string_view extra);
+  void pump_answer();
+  void cut();
+  void finish();
+  void end(bool keep_alive);
+  void wait_for(Wait wait, bool progress);
+  void enter(State state);
+
+  Worker& worker_;
+  Downstream& downstream_;
+  Timer timer_;
+  Handle<Exchange> self_;
+  Upstream* upstream_ = nullptr;  // borrowed; it tells us before it goes
+  MessageRelay request_;
+  MessageRelay response_;
+  Buffer response_in_;  // raw bytes until the final response head is complete
+  std::string answer_;  // our own answer, head and body
+  std::size_t answer_sent_ = 0;
+  std::size_t response_scanned_ = 0;
+  TimePoint started_;
+  TimePoint picked_;
+  TimePoint head_at_;
+  std::uint64_t response_bytes_ = 0;  // raw, of this attempt
+  std::uint32_t interim_bytes_ = 0;
+  std::uint32_t tried_[2] = {};
+  Choice choice_;
+  std::uint8_t tried_count_ = 0;
+  std::uint8_t interim_count_ = 0;
+  HttpMethod method_ = HttpMethod::Get;
+  TransportClass transport_class_ = TransportClass::Message;
+  State state_ = State::Starting;
+  Wait wait_ = Wait::Nothing;
+  int status_ = 0;  // of the final response, ours or the backend's
+  bool client_keep_alive_ = true;
+  bool http10_client_ = false;
+  bool replay_path_ = false;  // method, path and key allow a second delivery
+  bool forwarded_ = false;    // counted in requests_total
+  bool admitted_ = false;     // holds a place under admission-limit
+  bool slot_held_ = false;
+  bool connection_held_ = false;
+  bool retry_taken_ = false;         // holds a place in the retry budget
+  bool request_write_dead_ = false;  // the backend takes no more of the request
+  bool upstream_keep_alive_ = false;
+  bool keep_downstream_ = false;  // what the response head told the client
+};
+
+}  // namespace dlb::lb

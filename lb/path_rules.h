@@ -1,0 +1,23 @@
+// Which paths an option's list names: an entry that ends in `/` names all below it, any other exactly itself.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dlb::lb {
+
+inline bool path_matches(std::string_view path, const std::vector<std::string>& rules) {
+  return std::any_of(rules.begin(), rules.end(), [path](const std::string& rule) {
+    return rule.ends_with('/')
+               ? path.starts_with(rule) || path == std::string_view(rule).substr(0, rule.size() - 1)
+               : path == rule;
+  });
+}
+
+inline bool listed(std::string_view text, const std::vector<std::string>& list) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+}  // namespace dlb::lb

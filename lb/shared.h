@@ -1,0 +1,74 @@
+// Shared: what the workers of one process have in common, and the mail they get. Small by design: per-backend
+// atomics, an immutable configuration, a few bounded counters and the bitmap by which a freed slot finds a
+// waiting worker.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/log.h"
+#include "lb/backend_set.h"
+#include "lb/options.h"
+
+namespace dlb::lb {
+
+class Worker;
+
+// Passive health (L10): how data workers tell the control thread of connects. Thread-safe.
+class PassiveHealth {
+ public:
+  virtual void note_connect_failure(std::uint32_t backend) = 0;
+  virtual void note_connect_success(std::uint32_t backend) = 0;
+
+ protected:
+  ~PassiveHealth() = default;
+};
+
+// The balancer's own pages (/lb/...). Thread-safe; renders from what all workers publish.
+class OwnPages {
+ public:
+  struct Page {
+    int status = 404;
+    std::string content_type;
+    std::string body;
+    std::string extra;  // whole header lines with CRLF
+  };
+  virtual Page render(std::string_view path, std::string_view query, std::string_view accept) = 0;
+
+ protected:
+  ~OwnPages() = default;
+};
+
+struct WorkerMail {
+  enum class Kind : std::uint8_t {
+    Grant,          // `backend`'s slot, still reserved, for your queue
+    Retry,          // capacity may have appeared: try your queue's heads again
+    BeginDrain,     // answer with Connection: close, the end is near
+    StopAccepting,  // and close idle connections
+    CutAll,         // close everything
+  };
+  Kind kind = Kind::Retry;
+  std::uint32_t backend = 0;
+};
+
+struct Shared {
+  const Options& options;
+  BackendSet& backends;
+  PassiveHealth& passive;
+  OwnPages& pages;
+  Log& log;
+
+  std::vector<Worker*> workers;  // complete before the first thread starts; at most 64
+  // Bit i: worker i has waiters. Set before the waiter's last look at the slots, so that no wake-up is lost.
+  std::atomic<std::uint64_t> waiting_workers{0};
+  std::atomic<std::uint32_t> grant_rotation{0};
+  SlotCounter waiting;     // under backend-queue-max
+  SlotCounter admissions;  // under admission-limit
+  SlotCounter clients;     // under client-max-connections
+  std::atomic<bool> draining{false};
+};
+
+}  // namespace dlb::lb

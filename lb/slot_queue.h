@@ -1,0 +1,71 @@
+// SlotQueue: the exchanges of one worker that wait for a slot or a connection, first in, first out per
+// transport class (a feed that waits for a feed connection must not hold up messages behind it). An intrusive
+// list: joining, leaving and taking the head are O(1). How slots reach the queue is Worker's: see
+// Worker::slot_freed(). One thread.
+#pragma once
+
+#include <cstddef>
+
+#include "common/clock.h"
+#include "lb/backend_set.h"
+
+namespace dlb::lb {
+
+// Embedded in an exchange. Leaves the queue when destroyed.
+class QueueTicket {
+ public:
+  QueueTicket() = default;
+  QueueTicket(const QueueTicket&) = delete;
+  QueueTicket& operator=(const QueueTicket&) = delete;
+  bool waiting() const { return next_ != nullptr; }
+  TimePoint since() const { return since_; }
+
+ private:
+  friend class SlotQueue;
+  QueueTicket* prev_ = nullptr;
+  QueueTicket* next_ = nullptr;
+  TimePoint since_{};
+};
+
+class SlotQueue {
+ public:
+  SlotQueue() {
+    for (QueueTicket& one : sentinels_) one.prev_ = one.next_ = &one;
+  }
+  SlotQueue(const SlotQueue&) = delete;
+  SlotQueue& operator=(const SlotQueue&) = delete;
+
+  void join(QueueTicket& ticket, TransportClass transport, TimePoint now) {
+    QueueTicket& end = sentinels_[index(transport)];
+    ticket.since_ = now;
+    ticket.prev_ = end.prev_;
+    ticket.next_ = &end;
+    end.prev_->next_ = &ticket;
+    end.prev_ = &ticket;
+    ++size_;
+  }
+  void leave(QueueTicket& ticket) {
+    if (!ticket.waiting()) return;
+    ticket.prev_->next_ = ticket.next_;
+    ticket.next_->prev_ = ticket.prev_;
+    ticket.prev_ = ticket.next_ = nullptr;
+    --size_;
+  }
+  // The one that has waited longest in this class, or null.
+  QueueTicket* head(TransportClass transport) {
+    QueueTicket& end = sentinels_[index(transport)];
+    return end.next_ == &end ? nullptr : end.next_;
+  }
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+
+ private:
+  static constexpr std::size_t index(TransportClass transport) {
+    return transport == TransportClass::Feed ? 1 : 0;
+  }
+
+  QueueTicket sentinels_[2];
+  std::size_t size_ = 0;
+};
+
+}  // namespace dlb::lb

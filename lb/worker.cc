@@ -1,0 +1,296 @@
+#include "lb/worker.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/socket.h"
+
+namespace dlb::lb {
+namespace {
+
+constexpr std::size_t kSmallBlock = 4096;
+// Room for what we add to a head behind the largest one that we take.
+constexpr std::size_t kHeadAdditions = 1024;
+constexpr std::size_t kMailboxCapacity = 16 * 1024;
+constexpr std::size_t kCachedBlocks = 256;
+// Unsent bytes that the kernel may hold for a client before it says "not writable": bounds memory, keeps
+// latency low.
+constexpr std::size_t kNotSentLowWatermark = 64 * 1024;
+
+constexpr std::uint64_t bit(std::uint32_t worker) { return std::uint64_t{1} << worker; }
+
+std::size_t connection_capacity(const Options& options) {
+  return options.client_max_connections == 0 ? std::numeric_limits<std::uint32_t>::max() / 2
+                                             : static_cast<std::size_t>(options.client_max_connections) + 64;
+}
+
+}  // namespace
+
+WorkerTimers::WorkerTimers(EventLoop& loop, const Options& options)
+    : client_idle(loop, options.client_idle_timeout),
+      client_header(loop, options.client_header_timeout),
+      client_body(loop, options.client_body_timeout),
+      client_write(loop, options.client_write_timeout),
+      client_linger(loop, Worker::kLingerTimeout),
+      queue(loop, options.backend_queue_timeout),
+      connect(loop, options.connect_timeout),
+      response_head(loop, options.backend_timeout),
+      response_body(loop, Worker::kResponseBodyTimeout),
+      upstream_idle(loop, options.proxy_idle_timeout) {}
+
+Worker::Worker(Shared& shared, std::uint32_t index, int listener, std::uint64_t seed)
+    : shared_(shared),
+      index_(index),
+      mailbox_(loop_, *this, kMailboxCapacity),
+      metrics_(static_cast<std::size_t>(std::max<std::int64_t>(1, shared.options.workers))),
+      timers_(loop_, shared.options),
+      // Blocks are bounded by the connections that may hold them: no pool runs dry before the connection cap
+      // is met.
+      small_blocks_(kSmallBlock, connection_capacity(shared.options) * 4, kCachedBlocks),
+      io_blocks_(std::max(static_cast<std::size_t>(shared.options.proxy_buffer_bytes.bytes),
+                          static_cast<std::size_t>(shared.options.max_header_bytes.bytes)) +
+                     kHeadAdditions,
+                 connection_capacity(shared.options) * 4, kCachedBlocks),
+      head_blocks_(static_cast<std::size_t>(shared.options.max_header_bytes.bytes) * 2 + kHeadAdditions,
+                   connection_capacity(shared.options) * 2, 8),
+      request_limits_{static_cast<std::size_t>(shared.options.max_header_bytes.bytes),
+                      HeadLimits{}.max_target_bytes},
+      response_limits_{static_cast<std::size_t>(shared.options.max_header_bytes.bytes) * 2,
+                       HeadLimits{}.max_target_bytes},
+      rng_(seed),
+      router_(shared.options, shared.backends, seed ^ 0x9e3779b97f4a7c15U),
+      pool_(shared.backends.size(), static_cast<std::size_t>(shared.options.proxy_max_idle),
+            static_cast<std::size_t>(shared.options.proxy_max_idle_per_host)),
+      upstreams_(connection_capacity(shared.options) +
+                 static_cast<std::size_t>(shared.options.proxy_max_idle)),
+      exchanges_(connection_capacity(shared.options)),
+      downstreams_(connection_capacity(shared.options)),
+      acceptor_(std::make_unique<Acceptor>(loop_, listener, *this)) {
+  loop_.add_turn_end_hook(*this);
+}
+
+Worker::~Worker() {
+  downstreams_.for_each([](Downstream& one) { one.close(); });
+  pool_.close_all();
+  on_turn_end();
+  loop_.remove_turn_end_hook(*this);
+}
+
+std::uint64_t Worker::open_connections() const {
+  return metrics_.client_new.get() + metrics_.client_idle.get() + metrics_.client_reading.get() +
+         metrics_.client_active.get();
+}
+
+Buffer Worker::acquire_block(std::size_t bytes) {
+  if (bytes <= small_blocks_.block_bytes()) return small_blocks_.acquire();
+  if (bytes <= io_blocks_.block_bytes()) return io_blocks_.acquire();
+  if (bytes <= head_blocks_.block_bytes()) return head_blocks_.acquire();
+  return {};
+}
+
+// --- slots
+
+// Who gets a freed slot: a worker with waiters, in turn, this one included; nobody waits: the counter.
+void Worker::slot_freed(std::uint32_t backend) {
+  if (shared_.waiting_workers.load(std::memory_order_seq_cst) != 0) {
+    if (hand_to_other_worker({WorkerMail::Kind::Grant, backend})) return;
+    if (queue_.size() > granted_.size()) {
+      granted_.push_back(backend);
+      return;
+    }
+  }
+  give_back_slot(backend);
+}
+
+// The second look after the release pairs with the waiter's own look after it has set its bit: one sees the
+// other.
+void Worker::give_back_slot(std::uint32_t backend) {
+  router_.release_slot(backend);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (shared_.waiting_workers.load(std::memory_order_seq_cst) == 0) return;
+  if (!queue_.empty()) queue_retry_ = true;
+  hand_to_other_worker({WorkerMail::Kind::Retry, backend});
+}
+
+void Worker::connection_freed(std::uint32_t backend, TransportClass transport) {
+  router_.release_connection(backend, transport);
+  // A message frees its slot right after, which serves the queue. A feed's connection is freed alone.
+  if (transport == TransportClass::Message) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (shared_.waiting_workers.load(std::memory_order_seq_cst) == 0) return;
+  if (!queue_.empty()) queue_retry_ = true;
+  hand_to_other_worker({WorkerMail::Kind::Retry, backend});
+}
+
+// Slots that came to this worker go to its waiting exchanges; those that nobody can use go back. Serving may
+// free more.
+void Worker::settle_slots() {
+  while (!granted_.empty() || queue_retry_) {
+    if (!granted_.empty()) {
+      const std::uint32_t backend = granted_.back();
+      granted_.pop_back();
+      if (!serve_queue_with(backend)) give_back_slot(backend);
+      continue;
+    }
+    queue_retry_ = false;
+    serve_queue();
+  }
+}
+
+// Posts to the next waiting worker after the one that was served last. False: it is our turn, or none other
+// waits.
+bool Worker::hand_to_other_worker(WorkerMail mail) {
+  const std::uint64_t waiting = shared_.waiting_workers.load(std::memory_order_seq_cst);
+  const auto count = static_cast<std::uint32_t>(shared_.workers.size());
+  if ((waiting & ~bit(index_)) == 0 || count < 2) return false;
+  const std::uint32_t start = shared_.grant_rotation.fetch_add(1, std::memory_order_relaxed);
+  for (std::uint32_t step = 0; step < count; ++step) {
+    const std::uint32_t candidate = (start + step) % count;
+    if ((waiting & bit(candidate)) == 0) continue;
+    if (candidate == index_) {
+      if (mail.kind == WorkerMail::Kind::Grant) return false;
+      continue;
+    }
+    return shared_.workers[candidate]->post(mail);
+  }
+  return false;
+}
+
+// Gives a slot that is still reserved to the head that has waited longest and can use it. False: nobody
+// could; the slot is still the caller's.
+bool Worker::serve_queue_with(std::uint32_t backend) {
+  TransportClass order[2] = {TransportClass::Message, TransportClass::Feed};
+  QueueTicket* message = queue_.head(TransportClass::Message);
+  QueueTicket* feed = queue_.head(TransportClass::Feed);
+  if (message != nullptr && feed != nullptr && feed->since() < message->since())
+    std::swap(order[0], order[1]);
+  for (const TransportClass transport : order) {
+    QueueTicket* head = queue_.head(transport);
+    if (head == nullptr) continue;
+    Choice choice;
+    if (!router_.adopt_slot(backend, transport, loop_.now(), choice)) continue;
+    auto& exchange = static_cast<Exchange&>(*head);
+    leave_queue(exchange);
+    exchange.on_slot(choice);
+    return true;
+  }
+  return false;
+}
+
+// Tries the heads with whatever is free now, until neither can go.
+void Worker::serve_queue() {
+  for (const TransportClass transport : {TransportClass::Message, TransportClass::Feed}) {
+    while (QueueTicket* head = queue_.head(transport)) {
+      const Choice choice = router_.pick(transport, loop_.now());
+      if (choice.status != PickStatus::Picked) break;
+      auto& exchange = static_cast<Exchange&>(*head);
+      leave_queue(exchange);
+      exchange.on_slot(choice);
+    }
+  }
+}
+
+bool Worker::wait_for_slot(Exchange& exchange) {
+  if (!shared_.waiting.try_reserve(static_cast<std::uint32_t>(shared_.options.backend_queue_max))) {
+    metrics_.queue_full.add();
+    return false;
+  }
+  queue_.join(exchange, exchange.transport_class(), loop_.now());
+  metrics_.queued.add();
+  note_queue_state();
+  // Once more after the bit is set: a slot freed in between has found no waiter and gone back to the counter.
+  // The head gets it, whoever that is.
+  serve_queue();
+  return true;
+}
+
+void Worker::leave_queue(Exchange& exchange) {
+  if (!exchange.waiting()) return;
+  queue_.leave(exchange);
+  shared_.waiting.release();
+  note_queue_state();
+}
+
+void Worker::note_queue_state() {
+  metrics_.queue_waiting.set(queue_.size());
+  if (queue_.empty()) {
+    shared_.waiting_workers.fetch_and(~bit(index_), std::memory_order_seq_cst);
+  } else {
+    shared_.waiting_workers.fetch_or(bit(index_), std::memory_order_seq_cst);
+  }
+}
+
+// --- events
+
+bool Worker::admit_connection() {
+  const auto cap = static_cast<std::uint32_t>(shared_.options.client_max_connections);
+  if (shared_.clients.try_reserve(cap)) return true;
+  // At the cap the connection that has idled longest makes room.
+  if (timers_.client_idle.expire_oldest()) {
+    metrics_.client_reclaimed.add();
+    if (shared_.clients.try_reserve(cap)) return true;
+  }
+  metrics_.client_refused.add();
+  return false;
+}
+
+void Worker::on_accept(Fd fd, const Address& peer) {
+  if (!admit_connection()) return;
+  metrics_.client_accepted.add();
+  if (!peer.is_unix()) {
+    set_no_delay(fd.get());
+    set_not_sent_low_watermark(fd.get(), kNotSentLowWatermark);
+  }
+  set_socket_buffers(fd.get(), {static_cast<std::size_t>(shared_.options.socket_read_buffer_bytes.bytes),
+                                static_cast<std::size_t>(shared_.options.socket_write_buffer_bytes.bytes)});
+  Downstream* downstream = downstreams_.create(*this, std::move(fd), peer);
+  if (downstream == nullptr) {
+    shared_.clients.release();
+    metrics_.client_refused.add();
+    return;
+  }
+  if (!downstream->attach()) {
+    metrics_.client_accept_errors.add();
+    shared_.clients.release();
+    downstreams_.retire(downstream->self());
+  }
+}
+
+void Worker::on_mail(WorkerMail mail) {
+  switch (mail.kind) {
+    case WorkerMail::Kind::Grant:
+      granted_.push_back(mail.backend);
+      return;
+    case WorkerMail::Kind::Retry:
+      queue_retry_ = true;
+      return;
+    case WorkerMail::Kind::BeginDrain:
+      draining_ = true;
+      return;
+    case WorkerMail::Kind::StopAccepting:
+      draining_ = true;
+      acceptor_.reset();
+      downstreams_.for_each([](Downstream& one) { one.close_if_idle(); });
+      return;
+    case WorkerMail::Kind::CutAll:
+      acceptor_.reset();
+      downstreams_.for_each([](Downstream& one) { one.close(); });
+      return;
+  }
+}
+
+void Worker::on_turn_end() {
+  settle_slots();
+  downstreams_.reap();
+  exchanges_.reap();
+  upstreams_.reap();
+  const EventLoopCounters& loop = loop_.counters();
+  metrics_.loop_turns.set(loop.turns);
+  metrics_.loop_events.set(loop.events);
+  metrics_.loop_stale_events.set(loop.stale_events);
+  metrics_.loop_turns_over_5ms.set(loop.turns_over_5ms);
+  metrics_.loop_turn_ns_max.set(static_cast<std::uint64_t>(loop.turn_ns_max));
+  metrics_.upstream_idle.set(pool_.idle());
+}
+
+}  // namespace dlb::lb

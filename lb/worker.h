@@ -1,0 +1,139 @@
+// Worker: one data thread: its loop, its connections and exchanges, its buffers, its pool and its queue.
+// Nothing here is shared with other workers but what stands in Shared. It holds the parts together and
+// decides who gets a freed slot; the HTTP work is downstream.cc's and exchange.cc's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "common/acceptor.h"
+#include "common/buffer.h"
+#include "common/event_loop.h"
+#include "common/http_parser.h"
+#include "common/mailbox.h"
+#include "common/rng.h"
+#include "common/slab.h"
+#include "common/timer_list.h"
+#include "lb/downstream.h"
+#include "lb/exchange.h"
+#include "lb/metrics.h"
+#include "lb/retry_budget.h"
+#include "lb/router.h"
+#include "lb/shared.h"
+#include "lb/slot_queue.h"
+#include "lb/upstream.h"
+#include "lb/upstream_pool.h"
+
+namespace dlb::lb {
+
+// One FIFO list per timeout class: what waits, and what happens at the end, stands in lb/README.md.
+struct WorkerTimers {
+  WorkerTimers(EventLoop& loop, const Options& options);
+  TimerList client_idle, client_header, client_body, client_write, client_linger;
+  TimerList queue, connect, response_head, response_body, upstream_idle;
+};
+
+class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, public TurnEndHook {
+ public:
+  // A silent backend in the middle of a response body is given up after this long.
+  static constexpr Duration kResponseBodyTimeout = std::chrono::seconds(60);
+  // How long a connection lingers for the client to take an answer that came before its request was read.
+  static constexpr Duration kLingerTimeout = std::chrono::seconds(2);
+
+  Worker(Shared& shared, std::uint32_t index, int listener, std::uint64_t seed);
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker();
+
+  void run() { loop_.run(); }
+  EventLoop& loop() { return loop_; }
+  // Any thread. A full mailbox (never seen: a mail per slot and worker at most) drops the mail.
+  bool post(WorkerMail mail) { return mailbox_.post(mail); }
+  // Clients still connected, and exchanges still running; any thread.
+  std::uint64_t open_connections() const;
+  std::uint64_t open_exchanges() const { return metrics_.requests_in_progress.get(); }
+
+  const Options& options() const { return shared_.options; }
+  Shared& shared() { return shared_; }
+  WorkerMetrics& metrics() { return metrics_; }
+  Router& router() { return router_; }
+  RetryBudget& retry_budget() { return retry_budget_; }
+  UpstreamPool& pool() { return pool_; }
+  SlotQueue& queue() { return queue_; }
+  WorkerTimers& timers() { return timers_; }
+  HeadParser& parser() { return parser_; }
+  RequestHead& request_head() { return request_head_; }     // scratch: valid within one call
+  ResponseHead& response_head() { return response_head_; }  // likewise
+  Slab<Downstream>& downstreams() { return downstreams_; }
+  Slab<Exchange>& exchanges() { return exchanges_; }
+  Slab<Upstream>& upstreams() { return upstreams_; }
+  Rng& rng() { return rng_; }
+  bool draining() const { return draining_; }
+  bool accepting() const { return acceptor_ != nullptr; }
+
+  // A block with room for `bytes`: 4 KiB, one I/O buffer, or twice the head limit. !valid() when memory is
+  // out or more than the largest block is asked for.
+  Buffer acquire_block(std::size_t bytes);
+  Buffer acquire_io_block() { return io_blocks_.acquire(); }
+  std::size_t io_block_bytes() const { return io_blocks_.block_bytes(); }
+  const HeadLimits& request_limits() const { return request_limits_; }
+  const HeadLimits& response_limits() const { return response_limits_; }
+
+  // --- slots
+  // A slot of `backend` is no longer needed: it goes, still reserved, to the exchange or worker that waits
+  // for one, else back to the counter. Waiting exchanges of this worker get theirs at the end of the turn,
+  // not inside the call: a row of failing ones must not nest.
+  void slot_freed(std::uint32_t backend);
+  // A connection of the transport class is no longer needed.
+  void connection_freed(std::uint32_t backend, TransportClass transport);
+  // Puts an exchange into the queue. False: backend-queue-max wait already. It may have got its slot when
+  // this returns.
+  bool wait_for_slot(Exchange& exchange);
+  void leave_queue(Exchange& exchange);
+
+  void on_accept(Fd fd, const Address& peer) override;
+  void on_mail(WorkerMail mail) override;
+  void on_turn_end() override;
+
+ private:
+  bool serve_queue_with(std::uint32_t backend);
+  void serve_queue();
+  void settle_slots();
+  void give_back_slot(std::uint32_t backend);
+  void note_queue_state();
+  bool hand_to_other_worker(WorkerMail mail);
+  bool admit_connection();
+
+  Shared& shared_;
+  const std::uint32_t index_;
+  EventLoop loop_;
+  Mailbox<WorkerMail> mailbox_;
+  WorkerMetrics metrics_;
+  WorkerTimers timers_;
+  BufferPool small_blocks_;
+  BufferPool io_blocks_;
+  BufferPool head_blocks_;
+  HeadLimits request_limits_;
+  HeadLimits response_limits_;
+  HeadParser parser_;
+  RequestHead request_head_;
+  ResponseHead response_head_;
+  Rng rng_;
+  Router router_;
+  RetryBudget retry_budget_;
+  UpstreamPool pool_;
+  SlotQueue queue_;
+  Slab<Upstream> upstreams_;
+  Slab<Exchange> exchanges_;
+  Slab<Downstream> downstreams_;
+  std::vector<std::uint32_t>
+      granted_;               // slots, still reserved, for our queue; settled at the end of the turn
+  bool queue_retry_ = false;  // likewise: try the heads again
+  std::unique_ptr<Acceptor> acceptor_;
+  bool draining_ = false;
+};
+
+}  // namespace dlb::lb
