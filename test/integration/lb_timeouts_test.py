@@ -1,0 +1,180 @@
+"""Deadlines and slow peers (L15, L6's client-min-rate is a later feature; case LB-29)."""
+
+import socket
+import time
+
+from case import Case, main
+from raw import G, RawClient, wire
+from scripted import OK
+from waiting import TIME_FACTOR, pause, wait_until
+
+SLACK = 0.5 * TIME_FACTOR
+
+
+class Clients(Case):
+    def test_a_slow_header_gets_408(self):
+        """The deadline is total, from the first byte: steady dribbling does not put it off."""
+        balancer = self.balancer(self.scripted(), client_header_timeout="1s")
+        with balancer.client() as client:
+            started = time.monotonic()
+            client.sock.setblocking(False)
+            sent, got = 0, b""
+            text = wire("GET / HTTP/1.1|Host: a|X: " + "x" * 1000)
+            while time.monotonic() - started < 5 * TIME_FACTOR:
+                try:
+                    client.sock.send(text[sent : sent + 1])
+                    sent += 1
+                    got = client.sock.recv(65536)
+                    break
+                except BlockingIOError:
+                    pause(0.05)
+                except OSError:
+                    break
+            took = time.monotonic() - started
+        self.assertTrue(got.startswith(b"HTTP/1.1 408 "), got[:100])
+        self.assertTrue(0.8 <= took <= 1.2 + SLACK, took)
+
+    def test_a_connection_that_says_nothing_is_closed_silently(self):
+        balancer = self.balancer(self.scripted(), client_header_timeout="500ms", client_idle_timeout="500ms")
+        with balancer.client() as client:
+            started = time.monotonic()
+            self.assertTrue(client.closed_within(5))
+            self.assertEqual(client.buffer, b"")
+            self.assertGreaterEqual(time.monotonic() - started, 0.3)
+
+    def test_an_idle_connection_is_closed_silently(self):
+        balancer = self.balancer(self.scripted(), client_idle_timeout="500ms")
+        with balancer.client() as client:
+            self.assertEqual(client.request(G).status, 200)
+            started = time.monotonic()
+            self.assertTrue(client.closed_within(5))
+            took = time.monotonic() - started
+            self.assertEqual((client.buffer, client.was_reset), (b"", False))
+            self.assertTrue(0.4 <= took <= 0.7 + SLACK, took)
+
+    def test_a_body_without_progress_is_408(self):
+        balancer = self.balancer(self.scripted(), client_body_timeout="500ms", backend_timeout="5s")
+        with balancer.client() as client:
+            client.send("POST / HTTP/1.1|Host: a|Content-Length: 10||abc")
+            response = client.read_response()
+            self.assertEqual(response.status, 408)
+            self.assertTrue(client.closed_within(2))
+        balancer.wait_quiet()
+
+    def test_a_slow_but_steady_upload_finishes(self):
+        a = self.scripted()
+        balancer = self.balancer(a, client_body_timeout="500ms", client_header_timeout="500ms", backend_timeout="500ms",
+                                 client_idle_timeout="500ms")
+        with balancer.client() as client:
+            client.send("POST / HTTP/1.1|Host: a|Content-Length: 20||")
+            for _ in range(20):
+                client.send(b"x")
+                pause(0.1)
+            self.assertEqual(client.read_response().status, 200)
+        self.assertEqual(a.requests[0].body, b"x" * 20)
+
+    def test_a_slow_but_steady_download_finishes(self):
+        """An active transfer never times out, on either side."""
+        def handler(connection, request):
+            connection.send("HTTP/1.1 200 OK|Content-Length: 20||")
+            for _ in range(20):
+                connection.send(b"x")
+                pause(0.1)
+
+        balancer = self.balancer(self.scripted(handler), client_write_timeout="500ms", backend_timeout="500ms",
+                                 client_idle_timeout="500ms", client_header_timeout="500ms")
+        with balancer.client() as client:
+            response = client.request(G)
+            self.assertEqual((response.complete, response.body), (True, b"x" * 20))
+
+    def test_a_reader_without_progress_is_cut(self):
+        def handler(connection, request):
+            connection.reply(200, b"x" * (64 << 20))
+
+        a = self.scripted(handler)
+        balancer = self.balancer(a, client_write_timeout="700ms")
+        client = RawClient(balancer.port, receive_buffer=4096)
+        self.addCleanup(client.close)
+        client.send(G)
+        wait_until(lambda: a.active == 1, 5, "the download")
+        wait_until(lambda: a.active == 0, 10, "the download to be cut")
+        balancer.wait_quiet()
+        a.errors.clear()
+
+
+class Backends(Case):
+    def test_no_response_head_is_504(self):
+        a = self.scripted(lambda connection, request: connection.wait_for_end())
+        balancer = self.balancer(a, backend_timeout="500ms")
+        for data in (G, wire("POST / HTTP/1.1|Host: a|Content-Length: 3||abc")):
+            with balancer.client() as client:
+                started = time.monotonic()
+                response = client.request(data)
+                took = time.monotonic() - started
+                self.assertEqual(response.status, 504)
+                self.assertTrue(0.4 <= took <= 0.7 + SLACK, took)
+        balancer.wait_quiet()
+        wait_until(lambda: a.active == 0, 2, "the backend connection to be closed")
+
+    def test_interim_responses_do_not_put_it_off(self):
+        def handler(connection, request):
+            while not connection.server.stopped.wait(0.1):
+                connection.send("HTTP/1.1 103 Early||")
+
+        balancer = self.balancer(self.scripted(handler), backend_timeout="500ms")
+        with balancer.client() as client:
+            started = time.monotonic()
+            self.assertEqual(client.request(G).status, 504)
+            self.assertLess(time.monotonic() - started, 1 + SLACK)
+
+    def test_a_slow_upload_does_not_count_as_the_backends_time(self):
+        """backend-timeout runs from the end of the request: a client that needs longer is not the backend's fault."""
+        a = self.scripted()
+        balancer = self.balancer(a, backend_timeout="300ms", client_body_timeout="5s")
+        with balancer.client() as client:
+            client.send("POST / HTTP/1.1|Host: a|Content-Length: 8||")
+            for _ in range(8):
+                client.send(b"x")
+                pause(0.1)
+            self.assertEqual(client.read_response().status, 200)
+
+    def test_a_connect_that_hangs_is_504(self):
+        """A listener whose queue is full answers no SYN."""
+        full = socket.socket()
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        self.addCleanup(full.close)
+        port = full.getsockname()[1]
+        fillers = []
+        for _ in range(8):
+            filler = socket.socket()
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+            fillers.append(filler)
+            self.addCleanup(filler.close)
+
+        class Full:
+            name, url = "full", f"http://127.0.0.1:{port}"
+
+        balancer = self.balancer(Full, healthy=0, connect_timeout="400ms", monitor_timeout="300ms", failure_limit=1000,
+                                 health_interval="1m", stats_interval="1m")
+        with balancer.client() as client:
+            self.assertIn(client.request(G).status, (503, 504))
+        balancer.wait_quiet()
+
+    def test_idle_backend_connections_are_closed(self):
+        ended = []
+
+        def handler(connection, request):
+            connection.send(OK)
+            ended.append(connection.wait_for_end())
+
+        balancer = self.balancer(self.scripted(handler), proxy_idle_timeout="400ms")
+        self.assertEqual(balancer.fetch("/").status, 200)
+        wait_until(lambda: ended, 5, "the idle connection to be closed")
+        self.assertEqual(ended, [True])
+        self.assertEqual(balancer.fetch("/").status, 200)
+
+
+if __name__ == "__main__":
+    main()
