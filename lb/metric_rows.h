@@ -1,0 +1,55 @@
+// What /lb/metrics shows, each figure declared once (metric_rows.cc): name, kind, unit, help and where it
+// comes from. JSON, Prometheus and the tables in README.md are made from these rows. The sources are read
+// only; any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "common/clock.h"
+#include "common/metric.h"
+#include "lb/backend_set.h"
+#include "lb/metrics.h"
+#include "lb/options.h"
+#include "lb/router.h"
+#include "lb/system_monitor.h"
+
+namespace dlb::lb {
+
+// The whole process: all workers added up, and what is there once.
+struct LbTotals {
+  std::span<const WorkerMetrics* const> workers;
+  std::span<const Router* const> routers;
+  const BackendSet& backends;
+  const SystemSample& system;
+  TimePoint now;
+  TimePoint started;
+  bool draining = false;
+  std::uint64_t log_suppressed = 0;  // repeated errors held back by the log
+  std::uint64_t log_dropped = 0;
+
+  std::uint64_t sum(WorkerCount WorkerMetrics::*member) const;
+  std::uint64_t max(WorkerCount WorkerMetrics::*member) const;
+  std::uint64_t picks(std::uint64_t Router::Counters::*member) const;
+  std::uint64_t sum_backends(std::atomic<std::uint64_t> BackendCounters::*member) const;
+  // Seconds.
+  Quantiles quantiles(SampleWindow WorkerMetrics::*member) const;
+  double requests_per_second() const;
+  std::uint64_t healthy_backends() const;
+};
+
+// One backend with what its figures need.
+struct BackendFigures {
+  const Backend& backend;
+  const Options& options;
+  TimePoint now;
+
+  double score() const;
+};
+
+std::span<const MetricRow> lb_metric_rows();       // of LbTotals
+std::span<const MetricRow> backend_metric_rows();  // of BackendFigures, label `backend`
+std::span<const MetricRow>
+backend_counter_rows();  // those of them that /lb/status does not show in words of its own
+
+}  // namespace dlb::lb

@@ -1,0 +1,77 @@
+// The balancer's own pages, /lb/health, /lb/status and /lb/metrics, as functions from state to text. They
+// read atomics and immutable values only, so any worker may render them at any moment; the listener that
+// serves them decides who may see them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/log.h"
+#include "lb/metric_rows.h"
+#include "lb/shared.h"
+
+namespace dlb::lb {
+
+// What a page is made of.
+struct StatusView {
+  const Options& options;
+  const BackendSet& backends;
+  std::span<const WorkerMetrics* const> workers;
+  std::span<const Router* const> routers;
+  const SystemSample& system;
+  TimePoint now;
+  std::int64_t wall_us = 0;
+  TimePoint started;
+  bool draining = false;
+  std::uint64_t log_suppressed = 0;
+  std::uint64_t log_dropped = 0;
+};
+
+// All backends that were not taken out on purpose fail their checks, and some still accept connections (L11).
+bool in_panic(const BackendSet& backends, const Options& options);
+
+// 200 when a backend is healthy and we are not stopping, else 503.
+int health_status(const StatusView& view);
+std::string health_json(const StatusView& view);
+// Configuration in force, and every backend with its state, the parts of its score, counters, last error, age
+// of statistics.
+std::string status_json(const StatusView& view);
+std::string metrics_json(const StatusView& view);
+std::string metrics_prometheus(const StatusView& view);
+
+// True when /lb/metrics is to be in Prometheus' text format: `format=prometheus` in the query (`format=json`
+// is JSON), else an Accept field that asks for text/plain with a version, as Prometheus does, and not for
+// JSON.
+bool wants_prometheus(std::string_view query, std::string_view accept);
+
+// The pages by path, for the workers. Knows the workers once they have been made.
+class StatusPages final : public OwnPages {
+ public:
+  StatusPages(const Options& options, const BackendSet& backends, const SystemSample& system, const Log& log)
+      : options_(options), backends_(backends), system_(system), log_(log), started_(monotonic_now()) {}
+
+  // Before the first render().
+  void add_worker(const WorkerMetrics& metrics, const Router& router) {
+    workers_.push_back(&metrics);
+    routers_.push_back(&router);
+  }
+  // Any thread: from now on /lb/health says 503.
+  void set_draining() { draining_.store(true, std::memory_order_relaxed); }
+
+  Page render(std::string_view path, std::string_view query, std::string_view accept) override;
+
+ private:
+  const Options& options_;
+  const BackendSet& backends_;
+  const SystemSample& system_;
+  const Log& log_;
+  const TimePoint started_;
+  std::vector<const WorkerMetrics*> workers_;
+  std::vector<const Router*> routers_;
+  std::atomic<bool> draining_{false};
+};
+
+}  // namespace dlb::lb
