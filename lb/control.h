@@ -1,0 +1,53 @@
+// Control: the control thread: its own event loop with health checks, statistics polls and the sampling of
+// this system, so that no check waits behind traffic and no traffic behind a check. Signals, admin and reload
+// will live here too.
+//
+//   main ── makes ──▶ Control ── start() ──▶ thread: loop { checks, polls, samples } ── stop() ──▶ joined
+//
+// Everything it finds out it publishes in the BackendSet's and SystemSample's atomics; events go to
+// BackendEvents.
+#pragma once
+
+#include <memory>
+#include <thread>
+
+#include "common/event_loop.h"
+#include "common/log.h"
+#include "common/timer_heap.h"
+#include "lb/backend_events.h"
+#include "lb/backend_set.h"
+#include "lb/health_checker.h"
+#include "lb/options.h"
+#include "lb/stats_poller.h"
+#include "lb/system_monitor.h"
+
+namespace dlb::lb {
+
+class Control {
+ public:
+  // All references must outlive it. Nothing is sent before start().
+  Control(const Options& options, BackendSet& backends, SystemSample& system, BackendEvents& events,
+          Log& log);
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+  ~Control();  // stops
+
+  // Starts the thread; signals stay blocked in it as in the caller.
+  void start();
+  // Ends the loop and joins. Idempotent.
+  void stop();
+
+  // For the data workers; thread-safe, also before start().
+  PassiveHealth& passive() { return health_; }
+  EventLoop& loop() { return loop_; }
+
+ private:
+  EventLoop loop_;
+  TimerHeap timers_;
+  HealthChecker health_;
+  StatsPoller stats_;
+  SystemMonitor system_;
+  std::thread thread_;
+};
+
+}  // namespace dlb::lb

@@ -1,0 +1,79 @@
+// HealthChecker: the one owner of "up" and "down". Asks each backend at its interval (L9), takes what data
+// workers say of failed connects (L10), and publishes the result in the backend's atomics.
+//
+//   active   health-path each health-interval, on a connection of its own, at most one at a time per backend,
+//   one deadline
+//            from connect to verdict. A streak (policy/health_streak.h) turns verdicts into up and down.
+//   passive  failure-limit failed connects in a row take a backend out at once, until a check that began
+//   later succeeds.
+//            The active streak is never moved by traffic.
+//
+//   healthy = active streak is up, and not out by failed connects
+//
+// A check answered 503 with {"status":"draining"} is neither success nor failure: the backend leaves the
+// rotation on its own word and comes back when a check says otherwise.
+//
+// Checks run on the control loop; note_connect_*() on any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/event_loop.h"
+#include "common/log.h"
+#include "common/mailbox.h"
+#include "common/timer_heap.h"
+#include "lb/backend_events.h"
+#include "lb/backend_set.h"
+#include "lb/options.h"
+#include "lb/policy/health_streak.h"
+#include "lb/shared.h"
+
+namespace dlb::lb {
+
+// What one check found.
+struct CheckVerdict {
+  enum class Kind : std::uint8_t { Passed, Failed, Draining } kind = Kind::Failed;
+  bool connected = false;
+  std::string error;  // with Failed: one sentence
+};
+
+// The verdict of an HTTP check from its answer: 2xx and 3xx pass, 503 with {"status":"draining"} drains.
+// Pure.
+CheckVerdict judge_answer(int status, std::string_view body);
+
+class HealthChecker final : public PassiveHealth, public MailboxHandler<std::uint32_t> {
+ public:
+  // Sends the first check of every backend at once, further ones spread over the interval.
+  HealthChecker(EventLoop& loop, TimerHeap& timers, const Options& options, BackendSet& backends,
+                BackendEvents& events, Log& log);
+  HealthChecker(const HealthChecker&) = delete;
+  HealthChecker& operator=(const HealthChecker&) = delete;
+  ~HealthChecker();
+
+  // Any thread.
+  void note_connect_failure(std::uint32_t backend) override;
+  void note_connect_success(std::uint32_t backend) override;
+
+  // A data worker's failed connects have taken a backend out.
+  void on_mail(std::uint32_t backend) override;
+
+ private:
+  class Check;
+
+  void finished(std::uint32_t index, const CheckVerdict& verdict, TimePoint began, TimePoint now);
+  void publish(std::uint32_t index, TimePoint now);
+
+  EventLoop& loop_;
+  const Options& options_;
+  BackendSet& backends_;
+  BackendEvents& events_;
+  Log& log_;
+  Mailbox<std::uint32_t> passive_mail_;
+  std::vector<std::unique_ptr<Check>> checks_;
+};
+
+}  // namespace dlb::lb
