@@ -1,0 +1,356 @@
+#include "backend/feed_path.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+#include "common/clock.h"
+
+namespace dlb::backend {
+namespace {
+
+constexpr std::int64_t kReadRows = 2048;  // libpq holds a whole result
+constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
+constexpr std::size_t kOlderPageBytes = std::size_t{8}
+                                        << 20;  // a page below the cache ends early (has_more) above this
+constexpr std::size_t kMaxWaiting = 16384;
+constexpr Duration kHintDelay =
+    std::chrono::milliseconds(3);  // hints that come close together cause one read
+constexpr Duration kPauseAfterFailure = std::chrono::milliseconds(20);
+constexpr Duration kPollInterval = std::chrono::seconds(1);  // covers lost hints
+constexpr Duration kFeedTimeout = std::chrono::seconds(5);   // a reader that is reconnecting, or a stuck read
+
+}  // namespace
+
+FeedPath::FeedPath(EventLoop& loop, TimerHeap& timers, Log& log, const StoreConfig& config, Cipher& cipher,
+                   AnswerQueue& answers, ReadDriver& driver)
+    : loop_(loop),
+      log_(log),
+      cipher_(cipher),
+      answers_(answers),
+      driver_(driver),
+      chunk_bytes_(config.feed_chunk_bytes),
+      reread_bytes_(config.feed_reread_bytes),
+      cache_(config.feed_chunk_bytes, config.feed_cache_bytes),
+      hint_timer_(timers, *this),
+      again_timer_(timers, *this),
+      poll_timer_(timers, *this),
+      deadline_timer_(timers, *this) {}
+
+std::size_t FeedPath::waiting() const {
+  std::size_t count = arrived_.size() + covered_.size();
+  for (const auto& older : older_) count += older->waiters.size();
+  return count;
+}
+
+void FeedPath::feed(const FeedQuery& query, std::uint64_t token) {
+  ++stats_.feed_requests;
+  const Waiting waiting{query, token, loop_.now() + kFeedTimeout};
+  if (driver_.read_away()) return refuse(waiting, "the database cannot be reached");
+  if (arrived_.size() + covered_.size() >= kMaxWaiting)
+    return refuse(waiting, "too many feed requests are waiting");
+  arrived_.push_back(waiting);
+  pump();
+}
+
+bool FeedPath::cancel(std::uint64_t token) {
+  const auto is_it = [token](const Waiting& waiting) { return waiting.token == token; };
+  if (std::erase_if(arrived_, is_it) + std::erase_if(covered_, is_it) > 0) return true;
+  for (auto& older : older_) {
+    if (std::erase_if(older->waiters, is_it) > 0) return true;
+  }
+  return false;
+}
+
+void FeedPath::hint() {
+  if (!hint_timer_.armed()) hint_timer_.arm_at(loop_.now() + kHintDelay);
+}
+
+void FeedPath::on_heap_timer(HeapTimer& timer) {
+  if (&timer == &deadline_timer_) {
+    expire();
+  } else {
+    refresh_wanted_ = true;
+  }
+  pump();
+}
+
+void FeedPath::on_reader_up(std::string_view generation) {
+  if (generation_ != generation) {
+    if (!generation_.empty()) forget_all();
+    renew_wanted_ = false;
+    generation_ = generation;
+  }
+  refresh_wanted_ = true;
+  read_again_at_ = {};
+  pump();
+}
+
+void FeedPath::on_driver_change() { pump(); }
+
+void FeedPath::on_read_failed() {
+  reading_ = Reading::Nothing;
+  arrived_.insert(arrived_.begin(), covered_.begin(), covered_.end());
+  covered_.clear();
+  refresh_wanted_ = true;
+  read_again_at_ = loop_.now() + kPauseAfterFailure;
+  again_timer_.arm_at(read_again_at_);
+  pump();
+}
+
+void FeedPath::pump() {
+  if (driver_.read_away()) refuse_all("the database cannot be reached");
+  if (reading_ == Reading::Nothing && driver_.read_ready() && !generation_.empty() &&
+      loop_.now() >= read_again_at_) {
+    std::erase_if(older_, [](const std::unique_ptr<Older>& older) { return older->waiters.empty(); });
+    const bool refresh = refresh_wanted_ || !arrived_.empty() || !covered_.empty();
+    if (renew_wanted_) {
+      reading_ = Reading::Generation;
+      driver_.send_renew_generation(generation_);
+    } else if (!older_.empty() && (older_turn_ || !refresh)) {
+      send_older();
+    } else if (refresh) {
+      send_refresh();
+    }
+  }
+  arm_timers();
+}
+
+void FeedPath::send_refresh() {
+  reading_ = Reading::Refresh;
+  refresh_wanted_ = false;
+  older_turn_ = true;
+  hint_timer_.cancel();
+  covered_.insert(covered_.end(), arrived_.begin(), arrived_.end());
+  arrived_.clear();
+  read_sent_ = loop_.now();
+  driver_.send_read({cache_.last_sequence(), kReadRows + 1, kReadBytes});
+}
+
+void FeedPath::send_older() {
+  reading_ = Reading::Older;
+  older_turn_ = false;
+  const Older& older = *older_.front();
+  std::int64_t from = older.whole ? 0 : older.query.after + 1;
+  if (!older.part.empty()) from = older.part.last_sequence() + 1;
+  std::int64_t rows = kReadRows;
+  if (!older.whole) rows = std::min<std::int64_t>(rows, older.query.limit);
+  read_sent_ = loop_.now();
+  driver_.send_read({from, rows, kReadBytes});
+}
+
+void FeedPath::on_rows(std::span<const StoredRow> rows, bool complete) {
+  const Reading reading = std::exchange(reading_, Reading::Nothing);
+  stats_.feed_refresh_seconds_sum += seconds(loop_.now() - read_sent_);
+  ++stats_.feed_refreshes;
+  DLB_CHECK(reading == Reading::Refresh || reading == Reading::Older);
+  if (reading == Reading::Refresh) {
+    on_refresh_rows(rows, complete);
+  } else if (!older_.empty()) {
+    on_older_rows(rows, complete);
+  }
+  pump();
+}
+
+void FeedPath::on_refresh_rows(std::span<const StoredRow> rows, bool complete) {
+  if (!cache_.empty()) {
+    const bool same_end = !rows.empty() && rows.front().sequence == cache_.last_sequence() &&
+                          rows.front().nonce == cache_.last_nonce();
+    if (!same_end) {
+      log_.warn("the table was truncated or restored: the feed is built anew",
+                {{"last-sequence", cache_.last_sequence()}, {"rows", cache_.rows()}});
+      forget_all();
+      renew_wanted_ = true;
+      return;
+    }
+    rows = rows.subspan(1);
+  }
+  for (const StoredRow& row : rows) append(cache_, row);
+  if (!complete) {
+    refresh_wanted_ = true;
+    return;
+  }
+  answer_covered();
+  if (!cache_.empty() && cache_.last_sequence() != told_through_) {
+    told_through_ = cache_.last_sequence();
+    answers_.push_new_rows(told_through_);
+  }
+}
+
+void FeedPath::on_generation(std::string_view generation) {
+  reading_ = Reading::Nothing;
+  renew_wanted_ = false;
+  generation_ = generation;
+  refresh_wanted_ = true;
+  pump();
+}
+
+// Requests below the cache begin again too: what they have gathered belongs to the old table.
+void FeedPath::forget_all() {
+  cache_.clear();
+  told_through_ = 0;
+  for (auto& older : older_) arrived_.insert(arrived_.end(), older->waiters.begin(), older->waiters.end());
+  older_.clear();
+  refresh_wanted_ = true;
+}
+
+void FeedPath::append(FeedCache& cache, const StoredRow& row) {
+  StoredMessage message;
+  message.sequence = row.sequence;
+  message.timestamp_us = row.timestamp_us;
+  message.id = row.message_id;
+  message.client_name = row.client_name;
+  message.source = row.source;
+  const TimePoint begin = monotonic_now();
+  auto text = cipher_.open(row.message_id, row.client_name, row.key_id, row.nonce, row.ciphertext);
+  stats_.decrypt_seconds_sum += seconds(monotonic_now() - begin);
+  ++stats_.decrypts;
+  if (text.has_value()) {
+    message.text = std::move(*text);
+  } else {
+    message.undecryptable = true;
+    ++stats_.undecryptable;
+    log_.warn("row does not decrypt: it is shown without its text",
+              {{"message-id", row.message_id}, {"sequence", row.sequence}});
+  }
+  element_.clear();
+  append_feed_element(element_, message);
+  cache.append(row.sequence, row.nonce, element_);
+  ++stats_.feed_rows;
+}
+
+void FeedPath::answer_covered() {
+  for (const Waiting& waiting : covered_) {
+    if (!waiting.query.paged) {
+      if (cache_.dropped_rows() == 0) {
+        answer(waiting, cache_.whole());
+        continue;
+      }
+      const auto shared =
+          std::find_if(older_.begin(), older_.end(), [](const auto& older) { return older->whole; });
+      if (shared != older_.end()) {
+        (*shared)->waiters.push_back(waiting);
+        continue;
+      }
+    } else if (auto page = cache_.page(waiting.query.after, waiting.query.limit)) {
+      answer(waiting, std::move(page->body));
+      continue;
+    }
+    older_.push_back(std::make_unique<Older>(
+        Older{!waiting.query.paged, waiting.query, FeedCache(chunk_bytes_, SIZE_MAX), {waiting}}));
+  }
+  covered_.clear();
+}
+
+void FeedPath::on_older_rows(std::span<const StoredRow> rows, bool complete) {
+  Older& older = *older_.front();
+  bool done = complete;
+  for (const StoredRow& row : rows) {
+    if (older.whole && row.sequence > cache_.dropped_through()) break;  // the cache has it
+    append(older.part, row);
+    if (!older.whole) {
+      done = done || older.part.memory() > kOlderPageBytes ||
+             older.part.rows() >= static_cast<std::uint64_t>(older.query.limit);
+      if (done) break;
+    }
+  }
+  if (older.whole) {
+    done = done || older.part.last_sequence() >= cache_.dropped_through() ||
+           (!rows.empty() && rows.back().sequence > cache_.dropped_through());
+    if (older.part.memory() > reread_bytes_) {
+      for (const Waiting& waiting : older.waiters) {
+        refuse(waiting, "the feed is too long to be sent at once: read it in pages with after and limit");
+      }
+      older_.pop_front();
+      return;
+    }
+  }
+  if (!done) return;
+  for (const Waiting& waiting : older.waiters) {
+    if (older.whole) {
+      answer(waiting, cache_.whole(&older.part));
+    } else {
+      auto page = older.part.page(waiting.query.after, waiting.query.limit, cache_.last_sequence());
+      DLB_CHECK(page.has_value());
+      answer(waiting, std::move(page->body));
+    }
+  }
+  older_.pop_front();
+}
+
+void FeedPath::answer(const Waiting& waiting, HttpBody body) {
+  FeedAnswer answer;
+  answer.available = true;
+  answer.body = std::move(body);
+  answer.last_sequence = cache_.last_sequence();
+  answer.etag = etag(waiting.query);
+  stats_.feed_bytes += answer.body.size;
+  answers_.push(waiting.token, std::move(answer));
+}
+
+void FeedPath::refuse(const Waiting& waiting, std::string_view detail) {
+  FeedAnswer answer;
+  answer.detail = detail;
+  answers_.push(waiting.token, std::move(answer));
+}
+
+void FeedPath::refuse_all(std::string_view detail) {
+  for (const Waiting& waiting : arrived_) refuse(waiting, detail);
+  for (const Waiting& waiting : covered_) refuse(waiting, detail);
+  for (const auto& older : older_) {
+    for (const Waiting& waiting : older->waiters) refuse(waiting, detail);
+    older->waiters.clear();
+  }
+  arrived_.clear();
+  covered_.clear();
+}
+
+void FeedPath::expire() {
+  const auto overdue = [this](const Waiting& waiting) {
+    if (waiting.deadline > loop_.now()) return false;
+    refuse(waiting, "the database does not answer in time");
+    return true;
+  };
+  std::erase_if(arrived_, overdue);
+  std::erase_if(covered_, overdue);
+}
+
+void FeedPath::arm_timers() {
+  if (!poll_timer_.armed()) poll_timer_.arm_at(loop_.now() + kPollInterval);
+  TimePoint next = kNever;  // both lists are in order of arrival
+  if (!covered_.empty()) next = covered_.front().deadline;
+  if (!arrived_.empty()) next = std::min(next, arrived_.front().deadline);
+  if (next == kNever) {
+    deadline_timer_.cancel();
+  } else if (!deadline_timer_.armed() || deadline_timer_.deadline() != next) {
+    deadline_timer_.arm_at(next);
+  }
+}
+
+// The last row's nonce tells apart two tables that have reached the same sequence under one generation.
+std::string FeedPath::etag(const FeedQuery& query) const {
+  std::string tag = "\"" + generation_ + "-" + std::to_string(cache_.last_sequence()) + "-" +
+                    hex(cache_.last_nonce().substr(0, 4)) + "-";
+  const std::uint32_t ring = cipher_.ring_fingerprint();
+  for (int shift = 28; shift >= 0; shift -= 4) tag += "0123456789abcdef"[(ring >> shift) & 15U];
+  if (query.paged) {
+    tag += "-" + std::to_string(query.after) + "." + std::to_string(query.limit);
+  } else {
+    tag += "-all";
+  }
+  return tag + "-plain\"";
+}
+
+void FeedPath::add_stats(MessageStoreStats& stats) const {
+  stats.decrypts += stats_.decrypts;
+  stats.decrypt_seconds_sum += stats_.decrypt_seconds_sum;
+  stats.undecryptable = stats_.undecryptable;
+  stats.feed_requests = stats_.feed_requests;
+  stats.feed_refreshes = stats_.feed_refreshes;
+  stats.feed_rows = cache_.rows();
+  stats.feed_bytes = cache_.memory();
+  stats.feed_chunks = cache_.chunks();
+  stats.feed_refresh_seconds_sum = stats_.feed_refresh_seconds_sum;
+}
+
+}  // namespace dlb::backend

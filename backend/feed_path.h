@@ -1,0 +1,144 @@
+// FeedPath: reads new rows into the FeedCache and answers feed requests from it, the same on both stores.
+//
+//   feed() ─▶ arrived ─▶ (a read begins) covered ─▶ (it found the end) answered from the cache
+//                                                └─▶ older: begins below the cache, read by key into chunks
+//                                                of its own
+//
+// One read at a time. A request is answered by a read that was sent after it had arrived, so it sees every
+// row that was acknowledged before, by whichever backend. A read begins at the last known row and must find
+// it again (sequence and nonce): if not, the table was truncated, restored or has lost its tail, and the feed
+// is built anew under a new generation. Rows are committed in sequence order (the store's lock), so the cache
+// only appends. Runs on the store's loop; knows no SQL.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/answer_queue.h"
+#include "backend/cipher.h"
+#include "backend/feed_cache.h"
+#include "backend/store_config.h"
+#include "backend/stored_row.h"
+#include "common/event_loop.h"
+#include "common/log.h"
+#include "common/timer_heap.h"
+
+namespace dlb::backend {
+
+// One read of rows with sequence >= from, in order: at most `max_rows`, cut after about `max_bytes` of
+// ciphertext.
+struct RowsRequest {
+  std::int64_t from = 0;
+  std::int64_t max_rows = 0;
+  std::int64_t max_bytes = 0;
+};
+
+// What a database does for reads. Answers come to the FeedPath, never inside these calls.
+class ReadDriver {
+ public:
+  virtual bool read_ready() const = 0;
+  // Not up, and it isn't just being (re)connected for the first time: feeds are refused.
+  virtual bool read_away() const = 0;
+  // Requires read_ready(). Answered by on_rows() or on_read_failed().
+  virtual void send_read(const RowsRequest& request) = 0;
+  // Requires read_ready(). Puts a new generation in place of `seen`, unless another process has done so
+  // already; answered by on_generation() with the one that stands now, or on_read_failed().
+  virtual void send_renew_generation(std::string_view seen) = 0;
+
+ protected:
+  ~ReadDriver() = default;
+};
+
+class FeedPath final : public HeapTimerHandler {
+ public:
+  FeedPath(EventLoop& loop, TimerHeap& timers, Log& log, const StoreConfig& config, Cipher& cipher,
+           AnswerQueue& answers, ReadDriver& driver);
+
+  void feed(const FeedQuery& query, std::uint64_t token);
+  bool cancel(std::uint64_t token);
+
+  // There may be new rows: refresh soon, without a request.
+  void hint();
+
+  // From the driver. Each may send.
+  void on_reader_up(std::string_view generation);
+  // `complete`: the database has no rows behind the last of these.
+  void on_rows(std::span<const StoredRow> rows, bool complete);
+  void on_generation(std::string_view generation);
+  void on_read_failed();
+  // Readiness has changed: lost, or found to be away.
+  void on_driver_change();
+
+  const FeedCache& cache() const { return cache_; }
+  const std::string& generation() const { return generation_; }
+  bool idle() const { return waiting() == 0; }
+  void add_stats(MessageStoreStats& stats) const;
+
+  void on_heap_timer(HeapTimer& timer) override;
+
+ private:
+  enum class Reading : std::uint8_t { Nothing, Refresh, Older, Generation };
+
+  struct Waiting {
+    FeedQuery query;
+    std::uint64_t token = 0;
+    TimePoint deadline{};
+  };
+
+  // Requests that begin below the cache. Whole feeds share one; a page has its own.
+  struct Older {
+    bool whole = false;
+    FeedQuery query;
+    FeedCache part;
+    std::vector<Waiting> waiters;
+  };
+
+  std::size_t waiting() const;
+  void pump();
+  void send_refresh();
+  void send_older();
+  void on_refresh_rows(std::span<const StoredRow> rows, bool complete);
+  void on_older_rows(std::span<const StoredRow> rows, bool complete);
+  void forget_all();
+  void append(FeedCache& cache, const StoredRow& row);
+  void answer_covered();
+  void answer(const Waiting& waiting, HttpBody body);
+  void refuse(const Waiting& waiting, std::string_view detail);
+  void refuse_all(std::string_view detail);
+  void expire();
+  void arm_timers();
+  std::string etag(const FeedQuery& query) const;
+
+  EventLoop& loop_;
+  Log& log_;
+  Cipher& cipher_;
+  AnswerQueue& answers_;
+  ReadDriver& driver_;
+  std::size_t chunk_bytes_;
+  std::size_t reread_bytes_;
+  FeedCache cache_;
+  std::string generation_;
+  Reading reading_ = Reading::Nothing;
+  bool refresh_wanted_ = false;  // by a hint, a poll, or because a read was cut
+  bool renew_wanted_ = false;    // the end of the feed was not found again
+  bool older_turn_ = false;      // refreshes and older reads take turns
+  TimePoint read_sent_{};
+  TimePoint read_again_at_{};  // after a failed read
+  std::string element_;        // kept for its memory
+  std::vector<Waiting> arrived_;
+  std::vector<Waiting> covered_;
+  std::deque<std::unique_ptr<Older>> older_;
+  HeapTimer hint_timer_;
+  HeapTimer again_timer_;
+  HeapTimer poll_timer_;
+  HeapTimer deadline_timer_;
+  std::int64_t told_through_ = 0;
+  MessageStoreStats stats_;
+};
+
+}  // namespace dlb::backend

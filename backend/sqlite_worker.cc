@@ -1,0 +1,415 @@
+#include "backend/sqlite_worker.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "backend/generation.h"
+#include "common/check.h"
+#include "common/fd.h"
+#include "common/result.h"
+
+namespace dlb::backend {
+namespace {
+
+constexpr const char* kSchema =
+    "CREATE TABLE IF NOT EXISTS chat_messages ("
+    " sequence INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " message_id TEXT NOT NULL UNIQUE,"
+    " client_name TEXT NOT NULL,"
+    " key_id BLOB NOT NULL,"
+    " nonce BLOB NOT NULL,"
+    " ciphertext BLOB NOT NULL,"
+    " source INTEGER NOT NULL DEFAULT 0,"
+    " signature TEXT,"
+    " created_us INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS chat_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS chat_key_usage (key_id BLOB PRIMARY KEY, reserved INTEGER NOT NULL) WITHOUT "
+    "ROWID;";
+
+constexpr const char* kColumns =
+    "sequence, created_us, message_id, client_name, key_id, nonce, ciphertext, source, signature";
+
+std::string_view text_column(sqlite3_stmt* statement, int column) {
+  const void* bytes = sqlite3_column_blob(statement, column);
+  const int size = sqlite3_column_bytes(statement, column);
+  return bytes == nullptr ? std::string_view{}
+                          : std::string_view(static_cast<const char*>(bytes), static_cast<std::size_t>(size));
+}
+
+void bind_text(sqlite3_stmt* statement, int place, std::string_view text) {
+  sqlite3_bind_text64(statement, place, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
+}
+
+void bind_blob(sqlite3_stmt* statement, int place, std::string_view bytes) {
+  sqlite3_bind_blob64(statement, place, bytes.data(), bytes.size(), SQLITE_STATIC);
+}
+
+// A prepared statement in use: reset when done, whatever happened, so that no read transaction stays open.
+class InUse {
+ public:
+  explicit InUse(sqlite3_stmt* statement) : statement_(statement) {}
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+  ~InUse() {
+    sqlite3_reset(statement_);
+    sqlite3_clear_bindings(statement_);
+  }
+
+ private:
+  sqlite3_stmt* statement_;
+};
+
+class OneTime {
+ public:
+  OneTime(sqlite3* db, const char* sql)
+      : ok_(sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr) == SQLITE_OK) {}
+  OneTime(const OneTime&) = delete;
+  OneTime& operator=(const OneTime&) = delete;
+  ~OneTime() { sqlite3_finalize(statement_); }
+  bool ok() const { return ok_; }
+  sqlite3_stmt* get() const { return statement_; }
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+  bool ok_;
+};
+
+}  // namespace
+
+SqliteWorker::SqliteWorker(std::string folder, Duration busy_limit,
+                           Mailbox<std::unique_ptr<SqliteResult>>& results)
+    : folder_(std::move(folder)), busy_limit_(busy_limit), results_(results) {
+  // The thread takes no signals: they are the loop's.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+SqliteWorker::~SqliteWorker() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void SqliteWorker::post(SqliteJob job) {
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+  }
+  wake_.notify_one();
+}
+
+void SqliteWorker::run() {
+  while (true) {
+    SqliteJob job;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+      if (stop_) break;
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+    }
+    auto result = std::make_unique<SqliteResult>();
+    result->kind = job.kind;
+    result->id = job.id;
+    run_job(job, *result);
+    if (std::exchange(broken_, false)) close();
+    result->closed = db_ == nullptr;
+    DLB_CHECK(results_.post(std::move(result)));
+  }
+  close();
+}
+
+void SqliteWorker::run_job(const SqliteJob& job, SqliteResult& result) {
+  if (job.kind == SqliteJob::Kind::Open) return open(result);
+  if (db_ == nullptr) {
+    result.failure = BatchFailure::Unsent;
+    result.detail = "the database file is not open";
+    return;
+  }
+  switch (job.kind) {
+    case SqliteJob::Kind::Write:
+      return write(job, result);
+    case SqliteJob::Kind::Read:
+      return read(job, result);
+    case SqliteJob::Kind::Reserve:
+      return reserve(job, result);
+    case SqliteJob::Kind::Generation:
+      return renew(job, result);
+    case SqliteJob::Kind::Probe:
+      return probe(result);
+    case SqliteJob::Kind::Open:
+      break;
+  }
+}
+
+// SQLite's own busy time-out sleeps longer and longer, up to 100 ms, which starves a process among eager
+// ones.
+int SqliteWorker::on_busy(void* worker, int tries) {
+  auto& self = *static_cast<SqliteWorker*>(worker);
+  const TimePoint now = monotonic_now();
+  if (tries == 0) self.busy_since_ = now;
+  if (self.stop_ || now - self.busy_since_ >= self.busy_limit_) return 0;
+  ::usleep(tries < 8 ? 250 : 1000);
+  return 1;
+}
+
+// Fills in what went wrong. The file is closed after the job when only opening it again can help.
+void SqliteWorker::fail(SqliteResult& result, const char* what) {
+  const int code = sqlite3_extended_errcode(db_);
+  result.ok = false;
+  result.detail = std::string(what) + ": " + sqlite3_errmsg(db_) + " (SQLite " + std::to_string(code) + ")";
+  switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_INTERRUPT:
+      result.failure = BatchFailure::Retry;
+      break;
+    case SQLITE_TOOBIG:
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+      result.failure = BatchFailure::Poison;
+      break;
+    default:
+      result.failure = BatchFailure::Down;
+  }
+  if (sqlite3_get_autocommit(db_) == 0) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+  switch (code & 0xff) {
+    case SQLITE_IOERR:
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_ERROR:
+      broken_ = true;
+      break;  // SQLITE_ERROR: "no such table", the file was exchanged
+    default:
+      break;
+  }
+}
+
+bool SqliteWorker::exec(const char* sql, SqliteResult& result) {
+  if (sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) == SQLITE_OK) return true;
+  fail(result, sql);
+  return false;
+}
+
+bool SqliteWorker::prepare(sqlite3_stmt*& statement, const char* sql, SqliteResult& result) {
+  if (sqlite3_prepare_v3(db_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr) == SQLITE_OK)
+    return true;
+  fail(result, "prepare");
+  return false;
+}
+
+void SqliteWorker::close() {
+  for (sqlite3_stmt** statement : {&insert_, &find_, &read_}) {
+    sqlite3_finalize(*statement);
+    *statement = nullptr;
+  }
+  sqlite3_close_v2(db_);
+  db_ = nullptr;
+}
+
+bool SqliteWorker::open_file(SqliteResult& result) {
+  if (::mkdir(folder_.c_str(), 0700) != 0) {
+    const int err = errno;
+    if (err != EEXIST) {
+      result.detail = errno_error("make data-dir " + folder_, err).text;
+      return false;
+    }
+  }
+  const std::string path = folder_ + "/chat.db";
+  {
+    // Made here for its mode, which the -wal and -shm files inherit. Only when missing: closing a descriptor
+    // of a file that SQLite has open in this process would drop its locks.
+    const Fd made(::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  }
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  if (sqlite3_open_v2(path.c_str(), &db_, flags, nullptr) != SQLITE_OK) {
+    result.detail = "open " + path + ": " + (db_ != nullptr ? sqlite3_errmsg(db_) : "out of memory");
+    close();
+    return false;
+  }
+  sqlite3_busy_handler(db_, &SqliteWorker::on_busy, this);
+  return true;
+}
+
+void SqliteWorker::open(SqliteResult& result) {
+  close();
+  if (!open_file(result)) return;
+  const std::string first_generation =
+      "INSERT OR IGNORE INTO chat_meta (name, value) VALUES ('generation', '" + new_generation() + "')";
+  const std::string read_sql = std::string("SELECT ") + kColumns +
+                               " FROM chat_messages WHERE sequence >= ?1 ORDER BY sequence LIMIT ?2";
+  const std::string find_sql =
+      std::string("SELECT ") + kColumns + " FROM chat_messages WHERE message_id = ?1";
+  // The switch to WAL needs the file for itself and may be refused at once while others open it too: the
+  // caller tries again.
+  const bool ok =
+      exec("PRAGMA journal_mode = WAL", result) && exec("PRAGMA synchronous = FULL", result) &&
+      exec("PRAGMA journal_size_limit = 67108864", result) && exec("BEGIN IMMEDIATE", result) &&
+      exec(kSchema, result) && exec(first_generation.c_str(), result) && exec("COMMIT", result) &&
+      prepare(
+          insert_,
+          "INSERT INTO chat_messages (message_id, client_name, key_id, nonce, ciphertext, source, signature, "
+          "created_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (message_id) DO NOTHING",
+          result) &&
+      prepare(find_, find_sql.c_str(), result) && prepare(read_, read_sql.c_str(), result);
+  if (!ok) {
+    close();
+    return;
+  }
+  const OneTime generation(db_, "SELECT value FROM chat_meta WHERE name = 'generation'");
+  if (!generation.ok() || sqlite3_step(generation.get()) != SQLITE_ROW) {
+    result.detail = "the table chat_meta has no generation";
+    return;
+  }
+  result.text = text_column(generation.get(), 0);
+  result.ok = true;
+}
+
+void SqliteWorker::write(const SqliteJob& job, SqliteResult& result) {
+  if (!exec("BEGIN IMMEDIATE", result)) return;
+  result.replies.reserve(job.rows.size());
+  for (const PendingWrite* row : job.rows) {
+    if (!write_row(*row, result)) return;
+  }
+  if (sqlite3_exec(db_, "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK) {
+    fail(result, "COMMIT");
+    // A failed write of the log may still have reached the disk: only the file, opened again, tells.
+    if (result.failure == BatchFailure::Down) result.failure = BatchFailure::Lost;
+    broken_ = true;
+    return;
+  }
+  result.ok = true;
+}
+
+bool SqliteWorker::write_row(const PendingWrite& row, SqliteResult& result) {
+  RowReply reply;
+  {
+    const InUse use(insert_);
+    const std::int64_t now_us = wall_now_us();
+    bind_text(insert_, 1, row.message.id);
+    bind_text(insert_, 2, row.message.client_name);
+    bind_blob(insert_, 3, as_bytes(row.sealed->key_id));
+    bind_blob(insert_, 4, row.sealed->nonce_bytes());
+    bind_blob(insert_, 5, row.sealed->ciphertext);
+    sqlite3_bind_int(insert_, 6, static_cast<int>(row.message.source));
+    if (!row.message.signature.empty()) bind_text(insert_, 7, row.message.signature);
+    sqlite3_bind_int64(insert_, 8, now_us);
+    if (sqlite3_step(insert_) != SQLITE_DONE) {
+      fail(result, "insert");
+      return false;
+    }
+    if (sqlite3_changes(db_) == 1) {
+      reply.kind = RowReply::Kind::Created;
+      reply.sequence = sqlite3_last_insert_rowid(db_);
+      reply.timestamp_us = now_us;
+    }
+  }
+  if (reply.kind != RowReply::Kind::Created) {
+    const InUse use(find_);
+    bind_text(find_, 1, row.message.id);
+    const int step = sqlite3_step(find_);
+    if (step == SQLITE_ROW) {
+      reply.kind = RowReply::Kind::Existing;
+      reply.existing = stored_row(find_, result);
+    } else if (step != SQLITE_DONE) {
+      fail(result, "look up");
+      return false;
+    }
+  }
+  result.replies.push_back(reply);
+  return true;
+}
+
+StoredRow SqliteWorker::stored_row(sqlite3_stmt* statement, SqliteResult& result) {
+  const auto keep = [&](int column) -> std::string_view {
+    return result.texts.emplace_back(text_column(statement, column));
+  };
+  StoredRow row;
+  row.sequence = sqlite3_column_int64(statement, 0);
+  row.timestamp_us = sqlite3_column_int64(statement, 1);
+  row.message_id = keep(2);
+  row.client_name = keep(3);
+  row.key_id = keep(4);
+  row.nonce = keep(5);
+  row.ciphertext = keep(6);
+  row.source = sqlite3_column_int(statement, 7) == 1 ? MessageSource::Wss : MessageSource::Http;
+  row.signature = keep(8);
+  return row;
+}
+
+void SqliteWorker::read(const SqliteJob& job, SqliteResult& result) {
+  const InUse use(read_);
+  sqlite3_bind_int64(read_, 1, job.from);
+  sqlite3_bind_int64(read_, 2, job.max_rows);
+  std::int64_t bytes = 0;
+  while (true) {
+    const int step = sqlite3_step(read_);
+    if (step == SQLITE_DONE) {
+      result.complete = std::ssize(result.rows) < job.max_rows;
+      break;
+    }
+    if (step != SQLITE_ROW) return fail(result, "read");
+    if (bytes >= job.max_bytes) break;
+    result.rows.push_back(stored_row(read_, result));
+    bytes += std::ssize(result.rows.back().ciphertext);
+  }
+  result.ok = true;
+}
+
+void SqliteWorker::reserve(const SqliteJob& job, SqliteResult& result) {
+  const OneTime statement(
+      db_,
+      "INSERT INTO chat_key_usage (key_id, reserved) VALUES (?1, ?2) ON CONFLICT (key_id) DO UPDATE SET "
+      "reserved = reserved + ?2 WHERE reserved + ?2 <= ?3 RETURNING reserved");
+  if (!statement.ok()) return fail(result, "prepare");
+  bind_blob(statement.get(), 1, job.key_id);
+  sqlite3_bind_int64(statement.get(), 2, job.count);
+  sqlite3_bind_int64(statement.get(), 3, job.limit);
+  int step = sqlite3_step(statement.get());
+  result.number = -1;
+  if (step == SQLITE_ROW) {
+    result.number = sqlite3_column_int64(statement.get(), 0);
+    step = sqlite3_step(statement.get());
+  }
+  if (step != SQLITE_DONE) return fail(result, "reserve encryptions");
+  result.ok = true;
+}
+
+void SqliteWorker::renew(const SqliteJob& job, SqliteResult& result) {
+  {
+    const OneTime update(db_, "UPDATE chat_meta SET value = ?2 WHERE name = 'generation' AND value = ?1");
+    if (!update.ok()) return fail(result, "prepare");
+    bind_text(update.get(), 1, job.seen);
+    bind_text(update.get(), 2, job.text);
+    if (sqlite3_step(update.get()) != SQLITE_DONE) return fail(result, "renew generation");
+  }
+  const OneTime read(db_, "SELECT value FROM chat_meta WHERE name = 'generation'");
+  if (!read.ok() || sqlite3_step(read.get()) != SQLITE_ROW) return fail(result, "read generation");
+  result.text = text_column(read.get(), 0);
+  result.ok = true;
+}
+
+void SqliteWorker::probe(SqliteResult& result) {
+  const OneTime statement(db_, "PRAGMA data_version");
+  if (!statement.ok() || sqlite3_step(statement.get()) != SQLITE_ROW) return fail(result, "probe");
+  result.number = sqlite3_column_int64(statement.get(), 0);
+  result.ok = true;
+}
+
+}  // namespace dlb::backend
