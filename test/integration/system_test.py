@@ -1,0 +1,167 @@
+"""The whole system as users start it: deploy/local.sh, load by loadgen, the loss of a backend in the middle."""
+
+import glob
+import json
+import os
+import signal
+import subprocess
+import time
+
+from case import Case, main
+from ports import free_port_base
+from programs import PROGRAMS, ROOT, clean_environment, program, run
+from raw import fetch
+from waiting import TIME_FACTOR, wait_until
+
+LOCAL = os.path.join(ROOT, "deploy", "local.sh")
+
+
+class Local(Case):
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.folder, 0o711)  # the user postgres passes through
+        self.dir = os.path.join(self.folder, "a system")  # with a space
+        self.base = free_port_base([0, 1, 2, 3, 11, 12, 13, 31, 32, 33, 50])
+        self.addCleanup(self.local, "down")
+
+    def local(self, *arguments, timeout=90):
+        return run([LOCAL, *arguments, "--dir", self.dir], timeout=timeout)
+
+    def up(self, store, *more):
+        arguments = ["up", "--port-base", str(self.base), "--backends", "3", "--store", store, *more]
+        if PROGRAMS != ROOT:
+            arguments += ["--programs", PROGRAMS]
+        code, out, err = self.local(*arguments)
+        self.assertEqual(code, 0, out + err)
+        return out
+
+    def pid(self, name):
+        with open(os.path.join(self.dir, name + ".pid"), encoding="ascii") as file:
+            return int(file.read())
+
+    def backend_ports(self):
+        return [self.base + 11, self.base + 12, self.base + 13]
+
+    def feeds(self):
+        bodies = {fetch(port, "/feed", timeout=60).body for port in self.backend_ports()}
+        self.assertEqual(len(bodies), 1, "feeds differ")
+        return json.loads(bodies.pop())
+
+    def loadgen(self, *arguments):
+        results = os.path.join(self.folder, "results")
+        command = [program("loadgen"), "-url", f"http://127.0.0.1:{self.base}", "-out-dir", results, "-seed", "7", *arguments]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   env=clean_environment(), text=True)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process, results
+
+    def finish_load(self, process, results):
+        out, _ = process.communicate(timeout=180 * TIME_FACTOR)
+        files = glob.glob(os.path.join(results, "*.json"))
+        self.assertEqual(len(files), 1, out)
+        with open(files[0], encoding="utf-8") as file:
+            return process.returncode, out, json.load(file)
+
+    def test_load_on_both_stores(self):
+        for store, requests in (("sqlite", 3000), ("postgres", 6000)):
+            with self.subTest(store):
+                self.up(store)
+                self.assertEqual(self.local("status")[0], 0)
+                process, results = self.loadgen("-users", "100", "-requests", str(requests), "-feed-percent", "5",
+                                                "-verify-urls", ",".join(f"http://127.0.0.1:{p}" for p in self.backend_ports()))
+                code, out, _ = self.finish_load(process, results)
+                self.assertEqual(code, 0, out)
+                status = json.loads(fetch(self.base, "/lb/status").body)
+                self.assertEqual(len(status["backends"]), 3)
+                for backend in status["backends"]:
+                    self.assertGreater(backend["counters"]["requests"], requests * 0.2, backend["id"])
+                    self.assertEqual(backend["in_flight"], 0)
+                self.feeds()
+                self.assertEqual(self.local("down")[0], 0)
+                self.assertNotEqual(self.local("status")[0], 0)
+                for path in glob.glob(os.path.join(results, "*")):
+                    os.unlink(path)
+
+    def test_a_backend_dies_and_returns(self):
+        """kill -9 under load: no acknowledged message lost, none doubled, feeds byte-equal; traffic again within two
+        health intervals of its return."""
+        for store in ("sqlite", "postgres"):
+            with self.subTest(store):
+                self.up(store)
+                process, results = self.loadgen("-users", "50", "-duration", "6s", "-feed-percent", "5", "-max-errors", "100",
+                                                "-verify-urls", ",".join(f"http://127.0.0.1:{p}" for p in self.backend_ports()))
+                requests = lambda name: next(b["counters"]["requests"] for b in self.status() if b["id"] == name)  # noqa: E731
+                wait_until(lambda: requests("sys3") > 50, 10, "load on sys3")
+                os.kill(self.pid("sys3"), signal.SIGKILL)
+                wait_until(lambda: not self.healthy("sys3"), 5, "the balancer to notice")
+                self.assertNotEqual(self.local("status")[0], 0)
+                seen = requests("sys3")
+                code, out, err = self.local("start", "sys3")
+                returned = time.monotonic()
+                self.assertEqual(code, 0, out + err)
+                wait_until(lambda: requests("sys3") > seen, 2.0, "traffic within two health intervals")
+                self.assertLess(time.monotonic() - returned, 2.5 * TIME_FACTOR)
+                code, out, report = self.finish_load(process, results)
+                self.assertEqual(code, 0, out)
+                feed = self.feeds()
+                ids = [message["message-id"] for message in feed["messages"]]
+                self.assertEqual(len(ids), len(set(ids)))
+                self.assertTrue(report)
+                self.assertEqual(self.local("down")[0], 0)
+                for path in glob.glob(os.path.join(results, "*")):
+                    os.unlink(path)
+
+    def status(self):
+        return json.loads(fetch(self.base, "/lb/status", timeout=5).body)["backends"]
+
+    def healthy(self, name):
+        return next(backend["healthy"] for backend in self.status() if backend["id"] == name)
+
+    def test_commands(self):
+        with self.subTest("status and down of nothing"):
+            self.assertNotEqual(self.local("status")[0], 0)
+            self.assertEqual(self.local("down")[0], 0)
+        self.up("sqlite")
+        pids = {name: self.pid(name) for name in ("lb", "sys2", "sys3", "sys4")}
+        with self.subTest("up again"):
+            self.assertIn("already running", self.up("sqlite"))
+            self.assertEqual({name: self.pid(name) for name in pids}, pids)
+        with self.subTest("other settings while it runs"):
+            code, _, err = self.local("up", "--backends", "2")
+            self.assertEqual(code, 1)
+            self.assertIn("down", err)
+        with self.subTest("the same ports from another folder"):
+            code, _, err = run([LOCAL, "up", "--dir", self.dir + "2", "--port-base", str(self.base), "--programs", PROGRAMS])
+            self.assertEqual(code, 1)
+            self.assertIn(f"port {self.base + 11}", err)
+        with self.subTest("a stale pid file names a living stranger"):
+            self.local("kill", "sys4")
+            with open(os.path.join(self.dir, "sys4.pid"), "w", encoding="ascii") as file:
+                file.write(str(os.getpid()))
+            self.assertEqual(self.local("stop", "sys4")[0], 0)  # and we are still here
+            self.up("sqlite")
+            self.assertNotEqual(self.pid("sys4"), os.getpid())
+        with self.subTest("bad usage"):
+            for arguments in (("fly",), ("up", "--port-base", "x"), ("up", "--store", "paper"), ("up", "--backends", "0")):
+                self.assertEqual(self.local(*arguments)[0], 2, arguments)
+        self.assertEqual(self.local("down")[0], 0)
+        for pid in pids.values():
+            self.assertFalse(os.path.exists(f"/proc/{pid}"))
+        self.assertEqual(self.local("down")[0], 0)
+
+    def test_a_failed_up_leaves_nothing(self):
+        """A backend that cannot start: exit 1, its log's tail, and the rest stopped again."""
+        os.makedirs(os.path.join(self.dir, "data"))
+        with open(os.path.join(self.dir, "data", "encryption.key"), "w", encoding="ascii") as file:
+            file.write("not a key\n")
+        code, out, err = self.local("up", "--port-base", str(self.base), "--programs", PROGRAMS)
+        self.assertEqual(code, 1, out + err)
+        self.assertIn("encryption.key", err)
+        for port in [self.base, *self.backend_ports()]:
+            with self.assertRaises(OSError):
+                fetch(port, "/health", timeout=2)
+
+
+if __name__ == "__main__":
+    main()
