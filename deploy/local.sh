@@ -14,7 +14,7 @@
 set -euo pipefail
 
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
-PROGRAMS=$ROOT
+PROGRAMS=''
 DIR=$ROOT/build/local
 PORT_BASE='' BACKENDS='' STORE=''
 HEALTHY_WITHIN=${DLB_HEALTHY_WITHIN:-30}  # seconds that `up` waits
@@ -56,7 +56,7 @@ log_tail() {
 }
 
 save_settings() {
-  printf 'PORT_BASE=%s\nBACKENDS=%s\nSTORE=%s\n' "$PORT_BASE" "$BACKENDS" "$STORE" >"$DIR/settings.new"
+  printf '%s=%s\n' PORT_BASE "$PORT_BASE" BACKENDS "$BACKENDS" STORE "$STORE" PROGRAMS "$PROGRAMS" >"$DIR/settings.new"
   mv -- "$DIR/settings.new" "$DIR/settings"
 }
 load_settings() {  # returns 1 when DIR holds none
@@ -68,6 +68,7 @@ load_settings() {  # returns 1 when DIR holds none
       PORT_BASE=[1-9]*) PORT_BASE=${PORT_BASE:-$value} ;;
       BACKENDS=[1-9]*) BACKENDS=${BACKENDS:-$value} ;;
       STORE=sqlite | STORE=postgres) STORE=${STORE:-$value} ;;
+      PROGRAMS=/*) PROGRAMS=${PROGRAMS:-$value} ;;
     esac
   done <"$DIR/settings"
 }
@@ -183,8 +184,8 @@ make_cluster() {
     as_postgres test -x "$DIR/postgres/." ||
       die "the user postgres, as which PostgreSQL runs, may not enter $DIR: choose a --dir that others can pass through"
   fi
-  # The superuser gets no password and the access list does not name it, so only chat_user can log in. The password never
-  # stands on a command line.
+  # The superuser gets no password and the access list does not name it, so only chat_user can log in. The password
+  # never stands on a command line.
   password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
   (umask 077 && echo "$password" >"$DIR/database.password")
   {
@@ -241,8 +242,9 @@ start_backend() {
 # One key for all backends, which only this user can read. With the embedded store the backends would make it themselves.
 make_key() {
   [[ ! -s $DIR/data/encryption.key ]] || return 0
-  (umask 077 && head -c 32 /dev/urandom | base64 -w 0 | tr '+/' '-_' >"$DIR/data/encryption.key.new" && echo >>"$DIR/data/encryption.key.new")
-  mv -- "$DIR/data/encryption.key.new" "$DIR/data/encryption.key"
+  local key=$DIR/data/encryption.key
+  (umask 077 && head -c 32 /dev/urandom | base64 -w 0 | tr '+/' '-_' >"$key.new" && echo >>"$key.new")
+  mv -- "$key.new" "$key"
 }
 
 start_lb() {
@@ -348,7 +350,7 @@ do_up() {
     fi
     if ((!any)); then read -r PORT_BASE BACKENDS STORE <<<"$mine"; fi
   fi
-  PORT_BASE=${PORT_BASE:-8080} BACKENDS=${BACKENDS:-3} STORE=${STORE:-sqlite}
+  PORT_BASE=${PORT_BASE:-8080} BACKENDS=${BACKENDS:-3} STORE=${STORE:-sqlite} PROGRAMS=${PROGRAMS:-$ROOT}
   ((PORT_BASE <= 65535 - 50)) || die "--port-base $PORT_BASE is too high: the ports up to P+50 are used"
   ((BACKENDS >= 1 && BACKENDS <= 19)) || die "--backends must be 1 to 19"
 
