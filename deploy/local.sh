@@ -206,8 +206,8 @@ start_postgres() {
   (umask 077 && printf 'DATABASE_URL=postgresql://chat_user:%s@127.0.0.1:%s/chat\n' \
     "$(cat -- "$DIR/database.password")" "$(port_postgres)" >"$DIR/database.env")
   if ((EUID == 0)); then as=("${AS_POSTGRES[@]}"); fi
-  spawn postgres "${as[@]}" "$bin/postgres" -D "$DIR/postgres" -p "$(port_postgres)" -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
-    -c logging_collector=off -c log_statement=none
+  spawn postgres "${as[@]}" "$bin/postgres" -D "$DIR/postgres" -p "$(port_postgres)" -c listen_addresses=127.0.0.1 \
+    -c unix_socket_directories= -c logging_collector=off -c log_statement=none
   wait_until "PostgreSQL to accept connections" postgres postgres_answers
 }
 postgres_answers() { "$(pg_bin)/pg_isready" -q -h 127.0.0.1 -p "$(port_postgres)" -d chat -U chat_user -t 1; }

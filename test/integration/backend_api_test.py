@@ -111,13 +111,14 @@ class Api:
         ok = {"client-name": "A", "msg": "x"}
         for field, value, status in [
             ("message-id", "i" * 128, 201), ("message-id", "😀" * 128, 201), ("message-id", "i" * 129, 400),
-            ("message-id", "", 400), ("message-id", "a\nb", 400), ("message-id", "a\u0000b", 400), ("message-id", "a\u0085b", 400),
-            ("message-id", "a\u007fb", 400), ("message-id", 7, 400), ("message-id", "../x", 201),
+            ("message-id", "", 400), ("message-id", "a\nb", 400), ("message-id", "a\u0000b", 400),
+            ("message-id", "a\u0085b", 400), ("message-id", "a\u007fb", 400), ("message-id", 7, 400), ("message-id", "../x", 201),
             ("message-id", "i" * 10000, 400),
             ("client-name", "n" * 64, 201), ("client-name", "é" * 64, 201), ("client-name", "n" * 65, 400),
             ("client-name", "", 400), ("client-name", "a\tb", 400), ("client-name", None, 400),
             ("msg", "", 400), ("msg", " ", 201), ("msg", "\n\t", 201), ("msg", "\u200b", 201), ("msg", "x\u0000y", 400),
-            ("msg", "m" * 65536, 201), ("msg", "m" * 65537, 413), ("msg", "m" * 65532 + "😀", 201), ("msg", "m" * 65533 + "😀", 413),
+            ("msg", "m" * 65536, 201), ("msg", "m" * 65537, 413), ("msg", "m" * 65532 + "😀", 201),
+            ("msg", "m" * 65533 + "😀", 413),
             ("msg", 5, 400), ("msg", ["x"], 400), ("msg", None, 400),
         ]:
             with self.subTest(field=field, value=str(value)[:20], length=len(str(value))):
@@ -288,7 +289,8 @@ class Api:
 
     def test_chunked_request(self):
         with self.backend.client() as client:
-            client.send(wire('POST /message HTTP/1.1|Host: a|Transfer-Encoding: chunked||5|{"cli|18|ent-name":"A","msg":"x"}|0||'))
+            client.send(wire("POST /message HTTP/1.1|Host: a|Transfer-Encoding: chunked||"
+                             '5|{"cli|18|ent-name":"A","msg":"x"}|0||'))
             self.assertEqual(client.read_response().status, 201)
 
     def test_no_text_in_database_or_log(self):
