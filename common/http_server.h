@@ -150,6 +150,8 @@ class HttpServer final : public AcceptHandler, public TurnEndHook {
 
  private:
   friend class HttpSession;
+  bool reclaim_idle();
+
   struct Parts;  // what sessions share: pools, timer lists, slabs, the parser and scratch space
 
   EventLoop& loop_;

@@ -1,0 +1,120 @@
+#include "common/http_server.h"
+
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "common/http_session.h"
+
+namespace dlb {
+
+HttpBody error_body(std::string_view code, std::string_view detail) {
+  std::string text;
+  text.reserve(code.size() + detail.size() + 32);
+  const auto append_escaped = [&](std::string_view value) {
+    for (const char c : value) {
+      if (c == '"' || c == '\\') {
+        text.append({'\\', c});
+      } else if (static_cast<unsigned char>(c) < 0x20) {
+        std::array<char, 8> escape{};
+        std::snprintf(escape.data(), escape.size(), "\\u%04x", static_cast<unsigned>(c));
+        text.append(escape.data());
+      } else {
+        text.push_back(c);
+      }
+    }
+  };
+  text.append("{\"error\":\"");
+  append_escaped(code);
+  text.append("\",\"detail\":\"");
+  append_escaped(detail);
+  text.append("\"}");
+  return HttpBody::of(std::move(text));
+}
+
+HttpServer::HttpServer(EventLoop& loop, Fd listener, HttpService& service, HttpServerOptions options)
+    : loop_(loop),
+      service_(service),
+      options_(std::move(options)),
+      listener_(std::move(listener)),
+      port_(local_address(listener_.get()).port()),
+      parts_(std::make_unique<Parts>(loop, options_)) {
+  acceptor_ = std::make_unique<Acceptor>(loop_, listener_.get(), *this);
+  loop_.add_turn_end_hook(*this);
+}
+
+HttpServer::~HttpServer() {
+  close_listener();
+  loop_.remove_turn_end_hook(*this);
+  parts_->sessions.for_each([](HttpSession& session) { session.close(/*silent=*/true); });
+  on_turn_end();
+}
+
+void HttpServer::on_accept(Fd fd, const Address& peer) {
+  if (parts_->sessions.live() >= options_.max_connections && !reclaim_idle()) {
+    ++counters_.connections_refused;
+    return;
+  }
+  ++counters_.connections_accepted;
+  if (!peer.is_unix()) set_no_delay(fd.get());
+  set_socket_buffers(fd.get(), options_.socket_buffers);
+  HttpSession* session = parts_->sessions.create(*this, std::move(fd), peer);
+  DLB_CHECK(session != nullptr);
+  if (!session->start()) session->close(/*silent=*/true);
+}
+
+// Closes the oldest idle connection. One that turns out to have a request waiting goes on, and the next is
+// tried.
+bool HttpServer::reclaim_idle() {
+  constexpr int kAttempts = 8;
+  const std::uint64_t timeouts = counters_.idle_timeouts;
+  for (int i = 0; i < kAttempts && parts_->sessions.live() >= options_.max_connections; ++i) {
+    if (!parts_->idle.expire_oldest()) break;
+  }
+  if (parts_->sessions.live() >= options_.max_connections) return false;
+  counters_.idle_timeouts = timeouts;  // they were counted as such
+  ++counters_.connections_reclaimed;
+  return true;
+}
+
+void HttpServer::respond(HttpToken token, int status, std::string_view content_type,
+                         std::span<const HeaderLine> headers, HttpBody body, bool close) {
+  HttpExchange* exchange = parts_->exchanges.get(Handle<HttpExchange>::unpack(token));
+  if (exchange == nullptr || exchange->answered) return;
+  HttpSession* session = parts_->sessions.get(exchange->session);
+  DLB_CHECK(session != nullptr);
+  session->respond(*exchange, status, content_type, headers, std::move(body), close);
+}
+
+void HttpServer::respond_error(HttpToken token, int status, std::string_view code, std::string_view detail,
+                               std::span<const HeaderLine> headers, bool close) {
+  respond(token, status, kJson, headers, error_body(code, detail), close);
+}
+
+void HttpServer::begin_drain() { draining_ = true; }
+
+void HttpServer::close_listener() {
+  acceptor_.reset();
+  listener_.reset();
+}
+
+void HttpServer::close_idle() {
+  parts_->sessions.for_each([](HttpSession& session) { session.close_if_idle(); });
+}
+
+std::size_t HttpServer::cut_all() {
+  const std::size_t cut = active_exchanges();
+  parts_->sessions.for_each([](HttpSession& session) { session.close(); });
+  return cut;
+}
+
+std::size_t HttpServer::open_connections() const { return parts_->sessions.live(); }
+std::size_t HttpServer::active_exchanges() const { return parts_->exchanges.live(); }
+std::uint16_t HttpServer::port() const { return port_; }
+
+void HttpServer::on_turn_end() {
+  parts_->sessions.reap();
+  parts_->exchanges.reap();
+}
+
+}  // namespace dlb
