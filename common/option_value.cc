@@ -42,7 +42,8 @@ std::string bound_text(OptionType type, double bound) {
 
 Result<void> check_range(const OptionRow& row, double value, std::string_view shown) {
   if (value >= row.spec.min.value && value <= row.spec.max.value) return {};
-  return Error{quote(row, shown) + " is out of range, use " + range_text(row)};
+  const std::string text = row.spec.secret ? "the value" : std::string(shown.substr(0, 200));
+  return Error{text + " is out of range, use " + range_text(row)};
 }
 
 template <class T, class Number>
