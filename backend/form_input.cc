@@ -56,7 +56,9 @@ bool FormReader::next() {
     } else if (!shape_of(name_).valid_utf8) {
       fault_ = encoding_error("a field name is not valid UTF-8");
     } else if (!shape_of(value_).valid_utf8) {
-      fault_ = field_error(shape_of(name_).has_control ? "a field" : name_, "is not valid UTF-8");
+      // A name that a peer chose goes into the answer only when it is short and harmless.
+      const bool showable = name_.size() <= 64 && !shape_of(name_).has_control;
+      fault_ = field_error(showable ? name_ : "a field", "is not valid UTF-8");
     } else {
       return true;
     }

@@ -46,6 +46,10 @@ constexpr MetricRow kRows[] = {
                                                                 .labels = "route=\"other\"",
                                                                 .json = "requests.other",
                                                                 .help = "Requests by route."}),
+    metric<[](const View& v) { return v.api.abandoned; }>(
+        {.name = "dlb_backend_abandoned_total",
+         .json = "requests.abandoned",
+         .help = "Messages and feeds whose client left before the answer."}),
     metric<[](const View& v) { return v.api.responses_2xx; }>(
         {.name = "dlb_backend_responses_total",
          .labels = "class=\"2xx\"",
@@ -70,10 +74,6 @@ constexpr MetricRow kRows[] = {
         {.name = "dlb_backend_refusals_total",
          .json = "responses.refusals",
          .help = "Answers of the HTTP layer to malformed, oversized or slow requests."}),
-    metric<[](const View& v) { return v.api.abandoned; }>(
-        {.name = "dlb_backend_abandoned_total",
-         .json = "requests.abandoned",
-         .help = "Messages and feeds whose client left before the answer."}),
     metric<[](const View& v) { return v.http.interrupted; }>(
         {.name = "dlb_backend_interrupted_total",
          .json = "responses.interrupted",
