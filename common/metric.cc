@@ -1,7 +1,6 @@
 #include "common/metric.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
@@ -12,9 +11,16 @@ namespace metric_detail {
 namespace {
 
 // Upper bounds of the buckets of a Histogram metric, microseconds. The last one, +Inf, is written apart.
-constexpr std::array<std::uint64_t, 15> kBucketsUs = {
-    500,     1'000,   2'500,     5'000,     10'000,    25'000,     50'000,    100'000,
-    250'000, 500'000, 1'000'000, 2'500'000, 5'000'000, 10'000'000, 30'000'000};
+struct Bucket {
+  std::uint64_t us;
+  std::string_view label;
+};
+constexpr Bucket kBuckets[] = {
+    {500, "le=\"0.0005\""},   {1'000, "le=\"0.001\""},   {2'500, "le=\"0.0025\""},  {5'000, "le=\"0.005\""},
+    {10'000, "le=\"0.01\""},  {25'000, "le=\"0.025\""},  {50'000, "le=\"0.05\""},   {100'000, "le=\"0.1\""},
+    {250'000, "le=\"0.25\""}, {500'000, "le=\"0.5\""},   {1'000'000, "le=\"1\""},   {2'500'000, "le=\"2.5\""},
+    {5'000'000, "le=\"5\""},  {10'000'000, "le=\"10\""}, {30'000'000, "le=\"30\""},
+};
 
 std::string_view kind_name(MetricKind kind) {
   switch (kind) {
@@ -103,12 +109,9 @@ void append_summary(std::string& out, const MetricRow& row, std::string_view lab
 }
 
 void append_histogram(std::string& out, const MetricRow& row, std::string_view labels, const Histogram& h) {
-  for (const std::uint64_t bound : kBucketsUs) {
-    std::string le = "le=\"";
-    append_json_double(le, static_cast<double>(bound) / 1e6);
-    le += '"';
-    append_sample_head(out, row.spec.name, "_bucket", {labels, row.spec.labels, le});
-    append_json_unsigned(out, h.count_at_or_below(bound));
+  for (const Bucket& bucket : kBuckets) {
+    append_sample_head(out, row.spec.name, "_bucket", {labels, row.spec.labels, bucket.label});
+    append_json_unsigned(out, h.count_at_or_below(bucket.us));
     out += '\n';
   }
   append_sample_head(out, row.spec.name, "_bucket", {labels, row.spec.labels, "le=\"+Inf\""});
@@ -269,63 +272,82 @@ std::string metrics_markdown(std::span<const MetricRow> rows, std::string_view l
   return out;
 }
 
-std::vector<std::string> metric_row_faults(std::span<const MetricRow> rows) {
-  std::vector<std::string> faults;
-  std::set<std::string, std::less<>> names;        // finished groups of Prometheus names
-  std::set<std::string, std::less<>> name_labels;  // name and fixed labels
-  std::set<std::string, std::less<>> json_paths;
-  std::set<std::string, std::less<>> json_objects;  // paths of objects that have been opened
-  std::vector<std::string> open;
-  const MetricRow* previous = nullptr;
-  for (const MetricRow& row : rows) {
-    const MetricSpec& spec = row.spec;
-    const std::string id(spec.name.empty() ? spec.json : spec.name);
-    const auto fault = [&](std::string_view text) { faults.push_back(id + ": " + std::string(text)); };
-    if (spec.help.empty() || spec.help.find('\n') != std::string_view::npos)
-      fault("help must be one line of text");
-    if (!spec.name.empty()) {
-      const auto allowed = [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-      };
-      if (!spec.name.starts_with("dlb_")) fault("must start with dlb_");
-      if (!std::ranges::all_of(spec.name, allowed)) fault("only a-z, 0-9 and _ are allowed");
-      if (spec.name.ends_with("_total") != (spec.kind == MetricKind::Counter))
-        fault("_total is for counters, and only them");
-      for (const std::string_view bad :
-           {"_ms", "_us", "_millis", "_micros", "_kb", "_mb", "_kib", "_mib", "_minutes"}) {
-        if (spec.name.ends_with(bad) || spec.name.find(std::string(bad) + "_") != std::string_view::npos) {
-          fault("must use base units (seconds, bytes)");
-        }
-      }
-      if ((spec.unit == "seconds" || spec.unit == "bytes") &&
-          spec.name.find("_" + std::string(spec.unit)) == std::string_view::npos) {
-        fault("must name its unit, as in _" + std::string(spec.unit));
-      }
-      const bool same_group = previous != nullptr && previous->spec.name == spec.name;
-      if (!same_group && !names.insert(id).second) fault("rows of one name must stand side by side");
-      if (same_group && previous->spec.kind != spec.kind) fault("rows of one name must have one kind");
-      if (!name_labels.insert(id + "{" + std::string(spec.labels)).second)
-        fault("is declared twice with the same labels");
-      previous = &row;
-    }
-    if (!spec.json.empty()) {
-      if (!json_paths.insert(std::string(spec.json)).second) fault("JSON path is used twice");
-      std::vector<std::string> objects;
-      for (std::size_t dot = spec.json.find('.'); dot != std::string_view::npos;
-           dot = spec.json.find('.', dot + 1)) {
-        objects.emplace_back(spec.json.substr(0, dot));
-      }
-      for (std::size_t i = 0; i < objects.size(); ++i) {
-        const bool is_open = i < open.size() && open[i] == objects[i];
-        if (!is_open && !json_objects.insert(objects[i]).second)
-          fault("JSON members of one object must stand side by side");
-        if (json_paths.contains(objects[i])) fault("JSON path is both a value and an object");
-      }
-      if (json_objects.contains(spec.json)) fault("JSON path is both a value and an object");
-      open = std::move(objects);
-    }
+namespace {
+
+// Walks rows in order and keeps what it needs of those before.
+class RowChecker {
+ public:
+  void check(const MetricRow& row) {
+    id_ = row.spec.name.empty() ? row.spec.json : row.spec.name;
+    const std::string_view help = row.spec.help;
+    if (help.empty() || help.find('\n') != std::string_view::npos) fault("help must be one line of text");
+    if (!row.spec.name.empty()) check_name(row.spec);
+    if (!row.spec.json.empty()) check_json(std::string(row.spec.json));
   }
-  return faults;
+  std::vector<std::string> take() { return std::move(faults_); }
+
+ private:
+  using Names = std::set<std::string, std::less<>>;
+
+  void fault(std::string_view text) { faults_.push_back(id_ + ": " + std::string(text)); }
+
+  void check_name(const MetricSpec& spec) {
+    const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+    if (!spec.name.starts_with("dlb_")) fault("must start with dlb_");
+    if (!std::ranges::all_of(spec.name, allowed)) fault("only a-z, 0-9 and _ are allowed");
+    if (spec.name.ends_with("_total") != (spec.kind == MetricKind::Counter)) {
+      fault("_total is for counters, and only them");
+    }
+    for (const std::string_view bad :
+         {"_ms", "_us", "_millis", "_micros", "_kb", "_mb", "_kib", "_mib", "_minutes"}) {
+      if (spec.name.ends_with(bad) || spec.name.find(std::string(bad) + "_") != std::string_view::npos) {
+        fault("must use base units (seconds, bytes)");
+      }
+    }
+    const bool has_unit = spec.unit == "seconds" || spec.unit == "bytes";
+    if (has_unit && spec.name.find("_" + std::string(spec.unit)) == std::string_view::npos) {
+      fault("must name its unit, as in _" + std::string(spec.unit));
+    }
+    const bool same_group = group_.name == spec.name;
+    if (!same_group && !names_.insert(id_).second) fault("rows of one name must stand side by side");
+    if (same_group && group_.kind != spec.kind) fault("rows of one name must have one kind");
+    if (!labelled_.insert(id_ + "{" + std::string(spec.labels)).second) {
+      fault("is declared twice with the same labels");
+    }
+    group_ = spec;
+  }
+
+  void check_json(const std::string& path) {
+    if (!values_.insert(path).second) fault("JSON path is used twice");
+    std::vector<std::string> objects;
+    for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1)) {
+      objects.push_back(path.substr(0, dot));
+    }
+    bool both = objects_.contains(path);
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      const bool is_open = i < open_.size() && open_[i] == objects[i];
+      if (!is_open && !objects_.insert(objects[i]).second)
+        fault("JSON members of one object must stand side by side");
+      both = both || values_.contains(objects[i]);
+    }
+    if (both) fault("JSON path is both a value and an object");
+    open_ = std::move(objects);
+  }
+
+  std::string id_;
+  std::vector<std::string> faults_;
+  MetricSpec group_;               // the row before
+  Names names_, labelled_;         // Prometheus: names, and names with fixed labels
+  Names values_, objects_;         // JSON: paths of values and of objects
+  std::vector<std::string> open_;  // objects that the row before was in
+};
+
+}  // namespace
+
+std::vector<std::string> metric_row_faults(std::span<const MetricRow> rows) {
+  RowChecker checker;
+  for (const MetricRow& row : rows) checker.check(row);
+  return checker.take();
 }
 
 }  // namespace dlb

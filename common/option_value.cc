@@ -352,7 +352,9 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
         row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
       }
     }
-    return row.back();
+    // Among equals, the one that begins alike: typing errors seldom hit the first letter.
+    const bool begins_alike = !name.empty() && !other.empty() && name[0] == other[0];
+    return std::pair(row.back(), !begins_alike);
   };
   name = name.substr(0, 200);
   return *std::ranges::min_element(candidates, {}, distance);
