@@ -44,8 +44,10 @@ class OwnPages {
 
 struct WorkerMail {
   enum class Kind : std::uint8_t {
-    Grant,          // `backend`'s slot, still reserved, for your queue
-    Retry,          // capacity may have appeared: try your queue's heads again
+    Grant,       // `backend`'s slot, still reserved, for your queue
+    Retry,       // capacity may have appeared: try your queue's heads again
+    BackendOut,  // `backend` takes no new requests: close your idle connections to it
+    StartAccepting,
     BeginDrain,     // answer with Connection: close, the end is near
     StopAccepting,  // and close idle connections
     CutAll,         // close everything
@@ -55,6 +57,10 @@ struct WorkerMail {
 };
 
 struct Shared {
+  Shared(const Options& options_in, BackendSet& backends_in, PassiveHealth& passive_in, OwnPages& pages_in,
+         Log& log_in)
+      : options(options_in), backends(backends_in), passive(passive_in), pages(pages_in), log(log_in) {}
+
   const Options& options;
   BackendSet& backends;
   PassiveHealth& passive;

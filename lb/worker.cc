@@ -65,7 +65,7 @@ Worker::Worker(Shared& shared, std::uint32_t index, int listener, std::uint64_t 
                  static_cast<std::size_t>(shared.options.proxy_max_idle)),
       exchanges_(connection_capacity(shared.options)),
       downstreams_(connection_capacity(shared.options)),
-      acceptor_(std::make_unique<Acceptor>(loop_, listener, *this)) {
+      listener_(listener) {
   loop_.add_turn_end_hook(*this);
 }
 
@@ -264,11 +264,18 @@ void Worker::on_mail(WorkerMail mail) {
     case WorkerMail::Kind::Retry:
       queue_retry_ = true;
       return;
+    case WorkerMail::Kind::BackendOut:
+      pool_.close_idle(mail.backend);
+      return;
+    case WorkerMail::Kind::StartAccepting:
+      if (!draining_) acceptor_ = std::make_unique<Acceptor>(loop_, listener_, *this);
+      return;
     case WorkerMail::Kind::BeginDrain:
       draining_ = true;
       return;
     case WorkerMail::Kind::StopAccepting:
       draining_ = true;
+      if (acceptor_ != nullptr) acceptor_->on_events(0);  // who waits in the backlog was not refused
       acceptor_.reset();
       downstreams_.for_each([](Downstream& one) { one.close_if_idle(); });
       return;

@@ -72,7 +72,6 @@ class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, pu
   Slab<Upstream>& upstreams() { return upstreams_; }
   Rng& rng() { return rng_; }
   bool draining() const { return draining_; }
-  bool accepting() const { return acceptor_ != nullptr; }
 
   // A block with room for `bytes`: 4 KiB, one I/O buffer, or twice the head limit. !valid() when memory is
   // out or more than the largest block is asked for.
@@ -132,7 +131,8 @@ class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, pu
   std::vector<std::uint32_t>
       granted_;               // slots, still reserved, for our queue; settled at the end of the turn
   bool queue_retry_ = false;  // likewise: try the heads again
-  std::unique_ptr<Acceptor> acceptor_;
+  const int listener_;
+  std::unique_ptr<Acceptor> acceptor_;  // from StartAccepting to StopAccepting
   bool draining_ = false;
 };
 

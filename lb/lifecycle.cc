@@ -1,0 +1,102 @@
+#include "lb/lifecycle.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lb/worker.h"
+
+namespace dlb::lb {
+
+Lifecycle::Lifecycle(EventLoop& loop, TimerHeap& timers, Shared& shared, StatusPages& pages)
+    : loop_(loop), shared_(shared), pages_(pages), timer_(timers, *this) {}
+
+void Lifecycle::start() {
+  deadline_ = loop_.now() + shared_.options.monitor_timeout;
+  timer_.arm_at(loop_.now());
+}
+
+void Lifecycle::tell_workers(WorkerMail::Kind kind) {
+  for (Worker* worker : shared_.workers) std::ignore = worker->post({kind, 0});
+}
+
+bool Lifecycle::all_checked() const {
+  return std::all_of(shared_.backends.begin(), shared_.backends.end(), [](const auto& backend) {
+    return backend->checked_at_ns.load(std::memory_order_relaxed) != 0;
+  });
+}
+
+std::uint64_t Lifecycle::open_connections() const {
+  std::uint64_t open = 0;
+  for (const Worker* worker : shared_.workers) open += worker->open_connections();
+  return open;
+}
+
+void Lifecycle::enter(State state) {
+  const Options& options = shared_.options;
+  state_ = state;
+  switch (state) {
+    case State::Warming:
+      return;
+    case State::Serving:
+      tell_workers(WorkerMail::Kind::StartAccepting);
+      return;
+    case State::Notice:
+      shared_.log.info("draining", {{"notice_ms", options.drain_notice.count() / 1'000'000},
+                                    {"connections", open_connections()}});
+      shared_.draining.store(true, std::memory_order_relaxed);
+      pages_.set_draining();
+      tell_workers(WorkerMail::Kind::BeginDrain);
+      deadline_ = loop_.now() + options.drain_notice;
+      break;
+    case State::Draining:
+      tell_workers(WorkerMail::Kind::StopAccepting);
+      deadline_ = loop_.now() + options.drain_timeout;
+      break;
+    case State::Cutting:
+      connections_cut_ = open_connections();
+      tell_workers(WorkerMail::Kind::CutAll);
+      break;
+    case State::Stopped:
+      loop_.stop();
+      return;
+  }
+  timer_.arm_at(loop_.now() + kPoll);
+}
+
+void Lifecycle::on_signal(int) {
+  switch (state_) {
+    case State::Warming:
+    case State::Serving:
+      return enter(State::Notice);
+    case State::Notice:
+    case State::Draining:
+      return enter(State::Cutting);
+    case State::Cutting:
+    case State::Stopped:
+      return;
+  }
+}
+
+void Lifecycle::on_heap_timer(HeapTimer&) {
+  const TimePoint now = loop_.now();
+  switch (state_) {
+    case State::Warming:
+      if (all_checked() || now >= deadline_) return enter(State::Serving);
+      break;
+    case State::Serving:
+    case State::Stopped:
+      return;
+    case State::Notice:
+      if (now >= deadline_) return enter(State::Draining);
+      break;
+    case State::Draining:
+      if (open_connections() == 0) return enter(State::Stopped);
+      if (now >= deadline_) return enter(State::Cutting);
+      break;
+    case State::Cutting:
+      if (open_connections() == 0) return enter(State::Stopped);
+  }
+  timer_.arm_at(now + kPoll);
+}
+
+}  // namespace dlb::lb

@@ -1,0 +1,53 @@
+// Lifecycle: when the process accepts and how it stops (L24). Runs on the main thread's loop, beside the
+// signals.
+//
+//   Warming ──each backend checked once, or monitor-timeout──▶ Serving ──SIGTERM, SIGINT──▶ Notice
+//   Notice: /lb/health says 503, requests are served with Connection: close ──drain-notice──▶ Draining
+//   Draining: no new connections, what runs goes on ──all done, or drain-timeout──▶ Cutting ──nothing left──▶
+//   Stopped A second signal cuts at once. The listening socket is open from the start: who connects early
+//   waits in its backlog.
+#pragma once
+
+#include <cstdint>
+
+#include "common/clock.h"
+#include "common/event_loop.h"
+#include "common/signals.h"
+#include "common/timer_heap.h"
+#include "lb/shared.h"
+#include "lb/status_pages.h"
+
+namespace dlb::lb {
+
+class Lifecycle final : public SignalHandler, public HeapTimerHandler {
+ public:
+  enum class State : std::uint8_t { Warming, Serving, Notice, Draining, Cutting, Stopped };
+
+  // Stops `loop` when it is over.
+  Lifecycle(EventLoop& loop, TimerHeap& timers, Shared& shared, StatusPages& pages);
+
+  void start();
+  void on_signal(int signal_number) override;
+  void on_heap_timer(HeapTimer& timer) override;
+
+  State state() const { return state_; }
+  std::uint64_t connections_cut() const { return connections_cut_; }
+
+ private:
+  static constexpr Duration kPoll = std::chrono::milliseconds(10);
+
+  void enter(State state);
+  void tell_workers(WorkerMail::Kind kind);
+  bool all_checked() const;
+  std::uint64_t open_connections() const;
+
+  EventLoop& loop_;
+  Shared& shared_;
+  StatusPages& pages_;
+  HeapTimer timer_;
+  TimePoint deadline_{};
+  State state_ = State::Warming;
+  std::uint64_t connections_cut_ = 0;
+};
+
+}  // namespace dlb::lb

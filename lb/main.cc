@@ -1,0 +1,154 @@
+// lb: reads its options, builds the object graph top-down, runs the threads until a drain has ended.
+//
+//   Options ─▶ Log ─▶ BackendSet ─▶ StatusPages ─▶ Control ─▶ Shared ─▶ Workers ─▶ Lifecycle ─▶ signals
+//   threads: main (signals, lifecycle) · control (checks, polls, samples) · one per worker (all traffic)
+//
+// Exit codes: 0 drained, 1 failed at run time (port in use), 2 bad usage or configuration.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/cgroup.h"
+#include "common/event_loop.h"
+#include "common/log.h"
+#include "common/signals.h"
+#include "common/socket.h"
+#include "lb/backend_events.h"
+#include "lb/control.h"
+#include "lb/lifecycle.h"
+#include "lb/options.h"
+#include "lb/shared.h"
+#include "lb/status_pages.h"
+#include "lb/worker.h"
+
+namespace dlb::lb {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+constexpr int kListenBacklog = 4096;
+constexpr std::int64_t kMaxWorkers = 64;
+
+int fail(const std::string& text, int code) {
+  std::fprintf(stderr, "lb: %s\n", text.c_str());
+  return code;
+}
+
+// What the control thread finds out about backends, passed on to every worker.
+class EventsToWorkers final : public BackendEvents {
+ public:
+  void bind(const std::vector<Worker*>& workers) { workers_ = &workers; }
+  void on_capacity_change(std::uint32_t backend) override { tell({WorkerMail::Kind::Retry, backend}); }
+  void on_backend_out(std::uint32_t backend) override { tell({WorkerMail::Kind::BackendOut, backend}); }
+
+ private:
+  void tell(WorkerMail mail) {
+    for (Worker* worker : *workers_) std::ignore = worker->post(mail);
+  }
+  const std::vector<Worker*>* workers_ = nullptr;
+};
+
+// Every descriptor that the system allows; says so when the caps could need more.
+void raise_descriptor_limit(const Options& options, Log& log) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  const auto per_backend = options.proxy_max_conns_per_host + options.proxy_max_feed_conns_per_host + 2;
+  const auto wanted = static_cast<rlim_t>(options.client_max_connections + options.proxy_max_idle + 64) +
+                      static_cast<rlim_t>(per_backend) * options.backends.size();
+  if (limit.rlim_cur < wanted) {
+    log.warn(
+        "too few file descriptors for the connection limits: raise ulimit -n or lower client-max-connections",
+        {{"wanted", static_cast<std::uint64_t>(wanted)},
+         {"have", static_cast<std::uint64_t>(limit.rlim_cur)}});
+  }
+}
+
+Result<Fd> open_listener(const Options& options, const LoadedOptions& loaded) {
+  auto address = Address::parse(options.listen);
+  if (!address) return loaded.at("listen", address.error().text);
+  auto listener = listen_on(*address, kListenBacklog);
+  if (!listener) {
+    return loaded.at("listen", listener.error().text + "; stop what uses the port or choose another address");
+  }
+  return listener;
+}
+
+int run(Options& options, const LoadedOptions& loaded) {
+  LogConfig log_config;
+  log_config.level = parse_log_level(options.log_level).value_or(LogLevel::Info);
+  log_config.format = parse_log_format(options.log_format).value_or(LogFormat::Text);
+  Log log(log_config);
+  auto listener = open_listener(options, loaded);
+  if (!listener) return fail(listener.error().text, kExitFailed);
+  raise_descriptor_limit(options, log);
+  if (options.workers == 0) options.workers = std::min<std::int64_t>(Cgroup().cpu_count(), kMaxWorkers);
+
+  const std::unique_ptr<BackendSet> backends = make_backend_set(options);
+  SystemSample system;
+  StatusPages pages(options, *backends, system, log);
+  EventsToWorkers events;
+  Control control(options, *backends, system, events, log);
+  Shared shared(options, *backends, control.passive(), pages, log);
+  events.bind(shared.workers);
+
+  std::vector<std::unique_ptr<Worker>> workers;
+  const auto seed = static_cast<std::uint64_t>(wall_now_us());
+  for (std::int64_t i = 0; i < options.workers; ++i) {
+    const auto index = static_cast<std::uint32_t>(i);
+    workers.push_back(std::make_unique<Worker>(shared, index, listener->get(), seed + index));
+    shared.workers.push_back(workers.back().get());
+    pages.add_worker(workers.back()->metrics(), workers.back()->router());
+  }
+
+  EventLoop loop;
+  TimerHeap timers(loop);
+  Lifecycle lifecycle(loop, timers, shared, pages);
+  SignalSource signals(loop, {SIGTERM, SIGINT}, lifecycle);
+
+  control.start();
+  std::vector<std::thread> threads;
+  threads.reserve(workers.size());
+  for (const auto& worker : workers) threads.emplace_back([&worker] { worker->run(); });
+  lifecycle.start();
+  log.info("balancer started", {{"version", DLB_VERSION},
+                                {"listen", local_address(listener->get()).to_string()},
+                                {"backends", backends->size()},
+                                {"policy", options.policy},
+                                {"workers", workers.size()},
+                                {"pid", ::getpid()}});
+  loop.run();
+
+  for (const auto& worker : workers) worker->loop().stop();
+  for (std::thread& thread : threads) thread.join();
+  control.stop();
+  log.info("balancer stopped", {{"connections_cut", lifecycle.connections_cut()}});
+  return 0;
+}
+
+}  // namespace
+}  // namespace dlb::lb
+
+int main(int argc, char** argv) {
+  using namespace dlb;
+  using namespace dlb::lb;
+  block_signals({SIGTERM, SIGINT});
+  Options options;
+  auto loaded = load_options(kOptionTable, options, argc, argv, environ);
+  if (!loaded) return fail(loaded.error().text, kExitUsage);
+  const OptionAction action = loaded->action;
+  if (action == OptionAction::Run || action == OptionAction::Check || action == OptionAction::PrintConfig) {
+    if (auto finished = finish_options(*loaded, options); !finished)
+      return fail(finished.error().text, kExitUsage);
+  }
+  if (const auto code = finish_action(kOptionTable, *loaded, options)) return *code;
+  return run(options, *loaded);
+}
