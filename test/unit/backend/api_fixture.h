@@ -114,7 +114,8 @@ struct Response {
   }
 };
 
-struct ApiFixture {
+// Everything around a store; derived fixtures bring one.
+struct ApiHarness {
   LogConfig log_config() {
     LogConfig config;
     config.level = LogLevel::Error;
@@ -144,18 +145,14 @@ struct ApiFixture {
   Log log{log_config()};
   EventLoop loop;
   HttpApi api{loop, api_config()};
-  ScriptedStore store;
   Cgroup cgroup;
   ResourceSampler resources{loop, cgroup};
   HttpServer server{loop, listener(), api, server_options()};
   Drainer drainer{loop, log, server, {std::chrono::milliseconds(150), std::chrono::milliseconds(300)}};
 
-  ApiFixture() {
-    api.bind(server, store, resources, drainer);
-    store.start(api);
-    store.feed_answer.available = true;
-    store.feed_answer.body = HttpBody::of(R"({"messages":[],"count":0})");
-    store.feed_answer.etag = "\"abc\"";
+  void serve(MessageStore& served) {
+    api.bind(server, served, resources, drainer);
+    served.start(api);
   }
 
   // Turns the loop until `done`; fails after five seconds.
@@ -221,6 +218,17 @@ struct ApiFixture {
   }
   Response post(std::string_view body, std::string_view headers = "Content-Type: application/json\r\n") {
     return exchange("POST", "/message", headers, body);
+  }
+};
+
+struct ApiFixture : ApiHarness {
+  ScriptedStore store;
+
+  ApiFixture() {
+    serve(store);
+    store.feed_answer.available = true;
+    store.feed_answer.body = HttpBody::of(R"({"messages":[],"count":0})");
+    store.feed_answer.etag = "\"abc\"";
   }
 };
 
