@@ -18,7 +18,7 @@ PROGRAMS=''
 DIR=$ROOT/build/local
 PORT_BASE='' BACKENDS='' STORE=''
 HEALTHY_WITHIN=${DLB_HEALTHY_WITHIN:-30}  # seconds that `up` waits
-STOP_WITHIN=12                            # seconds for SIGTERM; drain-notice and drain-timeout need up to 8
+STOP_WITHIN=15                            # seconds for SIGTERM; notice, probers and drain-timeout may need 13
 
 say() { printf '%s\n' "$*"; }
 die() { printf 'local.sh: %s\n' "$*" >&2; exit 1; }
@@ -137,7 +137,9 @@ stop_one() {
       if [[ $name == postgres ]]; then kill -s QUIT "$pid"; else kill -s KILL "$pid"; fi 2>/dev/null || true
       deadline=$((SECONDS + 5))
     fi
-    sleep 0.05
+    # A backend stays until those who asked for its health lately have heard that it drains; `up` was one of them.
+    if [[ $name == sys* ]]; then fetch "$(port_of "$name")" /health >/dev/null || true; fi
+    sleep 0.1
   done
   rm -f -- "$DIR/$name.pid" "$DIR/.$name.started"
 }
@@ -406,9 +408,11 @@ do_down() {
   fi
   lock
   mapfile -t names < <(all_names)
+  # The balancer and the backends drain side by side, which takes seconds: the backends go on serving for longer than the
+  # balancer goes on asking. PostgreSQL goes last.
   for ((i = ${#names[@]} - 1; i >= 0; i--)); do
-    # The backends drain side by side: their notice alone takes seconds each.
-    if [[ ${names[i]} == sys* ]]; then stop_one "${names[i]}" & else wait; stop_one "${names[i]}"; fi
+    if [[ ${names[i]} == postgres ]]; then wait; fi
+    stop_one "${names[i]}" &
   done
   wait
   say "down: $DIR"

@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 from ports import free_port
-from raw import G, RawClient, fetch
+from raw import G, Incomplete, RawClient, fetch
 from waiting import TIME_FACTOR, wait_until
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -237,6 +237,19 @@ class ChatBackend(Program):
 
         wait_until(ready, timeout, f"{self.name} to be healthy")
         return self
+
+    def terminate(self, timeout=15):
+        """As a balancer sees it: after SIGTERM it asks for health until it has been told; the process waits for that."""
+        if self.alive():
+            self.signal(signal.SIGTERM)
+            wait_until(lambda: not self.alive() or self._told_of_drain(), timeout, "the drain to be told")
+        return self.wait(timeout)
+
+    def _told_of_drain(self):
+        try:
+            return self.fetch("/health", timeout=3.0).status == 503 and self.fetch("/healthz", timeout=3.0).status == 503
+        except (OSError, Incomplete):
+            return True
 
     def client(self, **options):
         return RawClient(self.port, **options)
