@@ -65,7 +65,7 @@ class HealthChecker final : public PassiveHealth, public MailboxHandler<std::uin
   class Check;
 
   void finished(std::uint32_t index, const CheckVerdict& verdict, TimePoint began, TimePoint now);
-  void publish(std::uint32_t index, TimePoint now);
+  void publish(std::uint32_t index, const CheckVerdict& verdict, bool more_capacity);
 
   EventLoop& loop_;
   const Options& options_;

@@ -296,14 +296,6 @@ constexpr MetricRow kLbRows[] = {
                                              .labels = "kind=\"write\"",
                                              .json = "connections.client.timeouts.write",
                                              .help = "Client connections ended by a time-out."}),
-    metric<kSum<&W::client_bytes_in>>({.name = "dlb_client_received_bytes_total",
-                                       .unit = "bytes",
-                                       .json = "bytes.client_in",
-                                       .help = "Bytes read from clients."}),
-    metric<kSum<&W::client_bytes_out>>({.name = "dlb_client_sent_bytes_total",
-                                        .unit = "bytes",
-                                        .json = "bytes.client_out",
-                                        .help = "Bytes written to clients."}),
 
     // Upstream connections
     metric<kSum<&W::upstream_connecting>>({.name = "dlb_upstream_connections",
@@ -346,6 +338,15 @@ constexpr MetricRow kLbRows[] = {
     metric<kSum<&W::upstream_closed_by_peer>>({.name = "dlb_upstream_closed_by_peer_total",
                                                .json = "connections.upstream.closed_by_peer",
                                                .help = "Idle connections that the backend had closed."}),
+
+    metric<kSum<&W::client_bytes_in>>({.name = "dlb_client_received_bytes_total",
+                                       .unit = "bytes",
+                                       .json = "bytes.client_in",
+                                       .help = "Bytes read from clients."}),
+    metric<kSum<&W::client_bytes_out>>({.name = "dlb_client_sent_bytes_total",
+                                        .unit = "bytes",
+                                        .json = "bytes.client_out",
+                                        .help = "Bytes written to clients."}),
 
     // Feeds
     metric<kSum<&W::feed_requests>>(

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -15,30 +14,9 @@
 #include "lb/backend_events.h"
 #include "lb/backend_set.h"
 #include "lb/options.h"
+#include "lb/stats_parser.h"
 
 namespace dlb::lb {
-
-// What /internal/stats said; -1 for what it did not.
-struct ParsedStats {
-  double cpu_percent = -1;
-  double unreclaimable_percent = -1;
-  double working_set_percent = -1;
-  double total_percent = -1;
-};
-
-// Reads a backend's statistics. Nothing when the text is no JSON object. What the memory guards judge is
-// `memory.unreclaimable_percent`; without it (rss_bytes + sock_bytes) / limit_bytes, and without those
-// working_set_percent, which errs on the careful side. Pure but for the parser's memory.
-class StatsParser {
- public:
-  StatsParser();
-  ~StatsParser();
-  std::optional<ParsedStats> parse(std::string_view body);
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
 
 class StatsPoller {
  public:

@@ -47,7 +47,9 @@ class LeastConnHeap {
     const Key& y = keys_[b];
     const std::uint64_t left = static_cast<std::uint64_t>(x.in_flight) * y.weight;
     const std::uint64_t right = static_cast<std::uint64_t>(y.in_flight) * x.weight;
-    return left != right ? left < right : x.last_pick < y.last_pick;
+    if (left != right) return left < right;
+    return x.last_pick != y.last_pick ? x.last_pick < y.last_pick
+                                      : a < b;  // as a scan in order would have it
   }
   void set(std::size_t place, std::uint32_t index) {
     heap_[place] = index;

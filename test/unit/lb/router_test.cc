@@ -1,0 +1,341 @@
+#include "lb/router.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lb/options.h"
+#include "lb/score_view.h"
+#include "test/support/catch.h"
+
+namespace dlb::lb {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr TimePoint at(Duration since_start) { return TimePoint(1'000'000s + since_start); }
+
+// n healthy backends without statistics.
+struct Pool {
+  explicit Pool(std::size_t n, PolicyKind kind = PolicyKind::Score) {
+    options.policy_kind = kind;
+    options.stats_path = "";
+    for (std::size_t i = 0; i < n; ++i) {
+      BackendOption backend;
+      backend.id = "sys" + std::to_string(i + 2);
+      options.backends.push_back(backend);
+    }
+  }
+  BackendSet& make() {
+    set = make_backend_set(options);
+    for (const auto& backend : *set) {
+      backend->healthy = true;
+      backend->accepting = true;
+    }
+    return *set;
+  }
+  Options options;
+  std::unique_ptr<BackendSet> set;
+};
+
+TEST_CASE("a pick holds a slot and a connection of its transport until each is released") {
+  Pool pool(1);
+  BackendSet& set = pool.make();
+  Router router(pool.options, set, 1);
+  const Choice message = router.pick(TransportClass::Message, at(0s));
+  const Choice feed = router.pick(TransportClass::Feed, at(0s));
+  REQUIRE(message.status == PickStatus::Picked);
+  REQUIRE(feed.status == PickStatus::Picked);
+  CHECK(set.at(0).slots.taken() == 2);
+  CHECK(set.at(0).connections.taken() == 1);
+  CHECK(set.at(0).feed_connections.taken() == 1);
+  router.release_slot(0);
+  router.release_connection(0, TransportClass::Feed);
+  CHECK(set.at(0).slots.taken() == 1);
+  CHECK(set.at(0).feed_connections.taken() == 0);
+  CHECK(set.at(0).connections.taken() == 1);
+  CHECK(router.counters().picks == 2);
+}
+
+TEST_CASE("sequential picks rotate over idle backends") {
+  for (const PolicyKind kind : kPolicyKinds) {
+    for (const std::int64_t workers : {1, 2}) {
+      Pool pool(3, kind);
+      pool.options.workers = workers;
+      Router router(pool.options, pool.make(), 1);
+      std::array<int, 3> picks{};
+      for (int i = 0; i < 300; ++i) {
+        const Choice choice = router.pick(TransportClass::Message, at(i * 1ms));
+        REQUIRE(choice.status == PickStatus::Picked);
+        ++picks[choice.backend];
+        router.release_slot(choice.backend);
+        router.release_connection(choice.backend, TransportClass::Message);
+      }
+      CHECK(picks == std::array<int, 3>{100, 100, 100});
+    }
+  }
+}
+
+TEST_CASE("the cap and the connection limits make Full, each transport by itself") {
+  for (const PolicyKind kind : kPolicyKinds) {
+    Pool pool(2, kind);
+    pool.options.proxy_max_feed_conns_per_host = 1;
+    pool.options.proxy_max_conns_per_host = 2;
+    pool.options.backend_cap = 4;
+    Router router(pool.options, pool.make(), 1);
+    for (int i = 0; i < 2; ++i) CHECK(router.pick(TransportClass::Feed, at(0s)).status == PickStatus::Picked);
+    CHECK(router.pick(TransportClass::Feed, at(0s)).status == PickStatus::Full);
+    for (int i = 0; i < 4; ++i) {
+      CHECK(router.pick(TransportClass::Message, at(0s)).status == PickStatus::Picked);
+    }
+    CHECK(router.pick(TransportClass::Message, at(0s)).status == PickStatus::Full);
+    router.release_connection(1, TransportClass::Message);
+    router.release_slot(1);
+    const Choice freed = router.pick(TransportClass::Message, at(0s));
+    CHECK(freed.status == PickStatus::Picked);
+    CHECK(freed.backend == 1);
+    CHECK(router.counters().full == 2);
+  }
+}
+
+TEST_CASE("the score shown is the one that decided, and fallback is told") {
+  Pool pool(1);
+  pool.options.max_inflight = 10;
+  pool.options.threshold = 40;
+  Router router(pool.options, pool.make(), 1);
+  for (int i = 0; i < 10; ++i) {
+    const Choice choice = router.pick(TransportClass::Message, at(0s));
+    REQUIRE(choice.status == PickStatus::Picked);
+    CHECK(choice.score == Approx(0.45 * 10 * i));
+    CHECK(choice.fallback == (0.45 * 10 * i >= 40));
+  }
+  CHECK(router.counters().fallbacks == 1);
+}
+
+TEST_CASE("latency counts in the score and decays") {
+  Pool pool(2);
+  BackendSet& set = pool.make();
+  Router router(pool.options, set, 1);
+  router.record_latency(0, 100ms, at(0s));
+  CHECK(score_of(set.at(0), pool.options, at(0s)).total == Approx(30));
+  CHECK(score_of(set.at(0), pool.options, at(5s)).total == Approx(15));
+}
+
+TEST_CASE(
+    "statistics older than three intervals, or none yet, cost the penalty, unless there are none to be had") {
+  Pool pool(1);
+  pool.options.stats_path = "/internal/stats";
+  pool.options.stats_interval = 500ms;
+  BackendSet& set = pool.make();
+  CHECK(score_of(set.at(0), pool.options, at(0s)).penalty == 15);
+  set.at(0).report.received_at_ns = at(0s).time_since_epoch().count();
+  CHECK(score_of(set.at(0), pool.options, at(1500ms)).penalty == 0);
+  CHECK(score_of(set.at(0), pool.options, at(1501ms)).penalty == 15);
+  pool.options.stats_path = "";
+  CHECK(score_of(set.at(0), pool.options, at(1h)).penalty == 0);
+}
+
+TEST_CASE("a handed-over slot is adopted only where the backend may still serve") {
+  Pool pool(2);
+  pool.options.proxy_max_conns_per_host = 1;
+  BackendSet& set = pool.make();
+  Router router(pool.options, set, 1);
+  Choice choice = router.pick(TransportClass::Message, at(0s));
+  const std::uint32_t index = choice.backend;
+  Choice adopted;
+  CHECK_FALSE(router.adopt_slot(index, TransportClass::Message, at(0s), adopted));  // its connection is busy
+  router.release_connection(index, TransportClass::Message);
+  set.at(index).reported_draining = true;
+  CHECK_FALSE(router.adopt_slot(index, TransportClass::Message, at(0s), adopted));
+  set.at(index).reported_draining = false;
+  REQUIRE(router.adopt_slot(index, TransportClass::Message, at(0s), adopted));
+  CHECK(adopted.status == PickStatus::Picked);
+  CHECK(adopted.backend == index);
+  CHECK(set.at(index).slots.taken() == 1);
+  CHECK(set.at(index).connections.taken() == 1);
+}
+
+TEST_CASE("tried backends are left out while others are usable") {
+  Pool pool(3);
+  BackendSet& set = pool.make();
+  Router router(pool.options, set, 1);
+  const std::uint32_t tried[] = {0, 2};
+  for (int i = 0; i < 5; ++i) CHECK(router.pick(TransportClass::Message, at(0s), tried).backend == 1);
+  set.at(1).healthy = false;
+  CHECK(router.pick(TransportClass::Message, at(0s), tried).status == PickStatus::Picked);
+}
+
+TEST_CASE("least_conn's heap notices events: out, back, slots freed, weights") {
+  Pool pool(3, PolicyKind::LeastConn);
+  pool.options.workers = 1;
+  pool.options.backend_cap = 2;
+  BackendSet& set = pool.make();
+  Router router(pool.options, set, 1);
+  set.at(0).healthy = false;
+  set.note_change();
+  for (int i = 0; i < 4; ++i) CHECK(router.pick(TransportClass::Message, at(0s)).backend != 0);
+  CHECK(router.pick(TransportClass::Message, at(0s)).status == PickStatus::Full);
+  set.at(0).healthy = true;
+  set.note_change();
+  CHECK(router.pick(TransportClass::Message, at(0s)).backend == 0);
+  CHECK(router.pick(TransportClass::Message, at(0s)).backend == 0);
+  CHECK(router.pick(TransportClass::Message, at(0s)).status == PickStatus::Full);
+  router.release_slot(2);
+  router.release_connection(2, TransportClass::Message);
+  CHECK(router.pick(TransportClass::Message, at(0s)).backend == 2);
+
+  // An ejection ends by time alone.
+  router.release_slot(1);
+  set.at(1).ejected_until_ns = at(300ms).time_since_epoch().count();
+  CHECK(router.pick(TransportClass::Message, at(0s)).status == PickStatus::Full);
+  CHECK(router.pick(TransportClass::Message, at(400ms)).backend == 1);
+}
+
+// The heap and the scan are two forms of one rule: with one worker they choose among equally loaded backends.
+TEST_CASE("least_conn: heap and scan choose the same loads under random traffic") {
+  const std::uint64_t seed = 99;
+  CAPTURE(seed);
+  Rng rng(seed);
+  Pool heap_pool(20, PolicyKind::LeastConn);
+  heap_pool.options.workers = 1;
+  Pool scan_pool(20, PolicyKind::LeastConn);
+  scan_pool.options.workers = 2;
+  for (Pool* pool : {&heap_pool, &scan_pool}) {
+    pool->options.backend_cap = 5;
+    for (std::size_t i = 0; i < 20; ++i) pool->options.backends[i].weight = static_cast<std::int64_t>(i % 4);
+  }
+  BackendSet& heap_set = heap_pool.make();
+  BackendSet& scan_set = scan_pool.make();
+  Router with_heap(heap_pool.options, heap_set, 1);
+  Router with_scan(scan_pool.options, scan_set, 1);
+  std::vector<std::uint32_t> running;
+  for (int i = 0; i < 20'000; ++i) {
+    const TimePoint now = at(i * 1ms);
+    if (rng.below(50) == 0) {
+      const auto index = static_cast<std::uint32_t>(rng.below(20));
+      const bool healthy = rng.below(2) == 0;
+      for (BackendSet* set : {&heap_set, &scan_set}) {
+        set->at(index).healthy = healthy;
+        set->note_change();
+      }
+    }
+    if (rng.below(2) == 0 && !running.empty()) {
+      const std::size_t place = rng.below(running.size());
+      const std::uint32_t index = running[place];
+      running[place] = running.back();
+      running.pop_back();
+      for (Router* router : {&with_heap, &with_scan}) {
+        router->release_slot(index);
+        router->release_connection(index, TransportClass::Message);
+      }
+      continue;
+    }
+    const Choice a = with_heap.pick(TransportClass::Message, now);
+    const Choice b = with_scan.pick(TransportClass::Message, now);
+    REQUIRE(a.status == b.status);
+    if (a.status != PickStatus::Picked) continue;
+    REQUIRE(a.backend == b.backend);
+    running.push_back(a.backend);
+  }
+}
+
+TEST_CASE("four threads never take more slots than the cap, and give all of them back") {
+  for (const PolicyKind kind : kPolicyKinds) {
+    Pool pool(3, kind);
+    pool.options.workers = 4;
+    pool.options.backend_cap = 3;
+    pool.options.proxy_max_conns_per_host = 2;
+    BackendSet& set = pool.make();
+    std::array<std::atomic<int>, 3> held{};
+    std::atomic<bool> over{false};
+    std::atomic<int> picked{0};
+    std::vector<std::thread> threads;
+    for (std::uint64_t t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        Router router(pool.options, set, t);
+        Rng rng(t);
+        std::vector<std::pair<std::uint32_t, TransportClass>> mine;
+        for (int i = 0; i < 20'000; ++i) {
+          if (mine.size() < 4 && rng.below(2) == 0) {
+            const auto transport = rng.below(3) == 0 ? TransportClass::Feed : TransportClass::Message;
+            const Choice choice = router.pick(transport, at(i * 1us));
+            if (choice.status != PickStatus::Picked) continue;
+            picked.fetch_add(1);
+            if (held[choice.backend].fetch_add(1) + 1 > 3) over.store(true);
+            if (set.at(choice.backend).slots.taken() > 3) over.store(true);
+            if (set.at(choice.backend).connections.taken() > 2) over.store(true);
+            mine.emplace_back(choice.backend, transport);
+          } else if (!mine.empty()) {
+            const auto [index, transport] = mine.back();
+            mine.pop_back();
+            held[index].fetch_sub(1);
+            router.release_slot(index);
+            router.release_connection(index, transport);
+          }
+        }
+        for (const auto& [index, transport] : mine) {
+          held[index].fetch_sub(1);
+          router.release_slot(index);
+          router.release_connection(index, transport);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK_FALSE(over.load());
+    CHECK(picked.load() > 1000);
+    for (const auto& backend : set) {
+      CHECK(backend->slots.taken() == 0);
+      CHECK(backend->connections.taken() == 0);
+      CHECK(backend->feed_connections.taken() == 0);
+    }
+  }
+}
+
+TEST_CASE("round robin over several workers stays even") {
+  Pool pool(3, PolicyKind::RoundRobin);
+  pool.options.workers = 2;
+  BackendSet& set = pool.make();
+  std::array<std::atomic<int>, 3> picks{};
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      Router router(pool.options, set, t);
+      for (int i = 0; i < 15'000; ++i) {
+        const Choice choice = router.pick(TransportClass::Message, at(0s));
+        picks[choice.backend].fetch_add(1);
+        router.release_slot(choice.backend);
+        router.release_connection(choice.backend, TransportClass::Message);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& count_of_one : picks) CHECK(std::abs(count_of_one.load() - 10'000) <= 100);
+}
+
+TEST_CASE("pick cost", "[.][bench]") {
+  for (const PolicyKind kind : kPolicyKinds) {
+    for (const std::size_t n : {std::size_t{3}, std::size_t{64}, std::size_t{1000}}) {
+      Pool pool(n, kind);
+      pool.options.workers = kind == PolicyKind::LeastConn ? 1 : 2;
+      Router router(pool.options, pool.make(), 1);
+      const int rounds = n > 100 ? 20'000 : 300'000;
+      const TimePoint begin = monotonic_now();
+      for (int i = 0; i < rounds; ++i) {
+        const Choice choice = router.pick(TransportClass::Message, at(i * 1us));
+        router.record_latency(choice.backend, 1ms, at(i * 1us));
+        router.release_slot(choice.backend);
+        router.release_connection(choice.backend, TransportClass::Message);
+      }
+      const auto ns = (monotonic_now() - begin).count() / rounds;
+      WARN(policy_name(kind) << " over " << n << " backends: " << ns << " ns a pick and release");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlb::lb
