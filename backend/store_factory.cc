@@ -1,6 +1,8 @@
 #include "backend/store_factory.h"
 
 #include "backend/key_ring.h"
+#include "backend/pg_target.h"
+#include "backend/postgres_store.h"
 #include "backend/sqlite_store.h"
 
 namespace dlb::backend {
@@ -16,7 +18,9 @@ Result<std::unique_ptr<MessageStore>> make_store(EventLoop& loop, Log& log, cons
   if (config.database_url.empty()) {
     return std::unique_ptr<MessageStore>(std::make_unique<SqliteStore>(loop, log, config, *ring));
   }
-  return Error{"database-url: not built in yet"};
+  auto url = parse_pg_url(config.database_url);
+  if (!url) return url.error();
+  return std::unique_ptr<MessageStore>(std::make_unique<PostgresStore>(loop, log, config, *ring, *url));
 }
 
 }  // namespace dlb::backend
