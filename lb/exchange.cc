@@ -25,10 +25,10 @@ constexpr std::array<unsigned, 7> kAllowed = {
         to(Exchange::State::AwaitingHead) | to(Exchange::State::Answering) | to(Exchange::State::Done),
     /* Queued */ to(Exchange::State::Connecting) | to(Exchange::State::AwaitingHead) |
         to(Exchange::State::Answering) | to(Exchange::State::Done),
-    /* Connecting */ to(Exchange::State::Starting) | to(Exchange::State::AwaitingHead) |
-        to(Exchange::State::Answering) | to(Exchange::State::Done),
-    /* AwaitingHead */ to(Exchange::State::Starting) | to(Exchange::State::Responding) |
-        to(Exchange::State::Answering) | to(Exchange::State::Done),
+    /* Connecting */ to(Exchange::State::Starting) | to(Exchange::State::Queued) |
+        to(Exchange::State::AwaitingHead) | to(Exchange::State::Answering) | to(Exchange::State::Done),
+    /* AwaitingHead */ to(Exchange::State::Starting) | to(Exchange::State::Queued) |
+        to(Exchange::State::Responding) | to(Exchange::State::Answering) | to(Exchange::State::Done),
     /* Responding */ to(Exchange::State::Done),
     /* Answering */ to(Exchange::State::Done),
     /* Done */ 0,
@@ -120,7 +120,7 @@ void Exchange::start(const RequestHead& head, std::size_t head_bytes, Buffer& in
   forwarded_ = true;
   worker_.metrics().requests_total.add();
   worker_.metrics().requests_in_progress.add();
-  if (path_matches(head.path, options.deny_paths))
+  if (path_reaches(head.path, options.deny_paths))
     return refuse(404, "not_found", "there is nothing at this path");
   if (head.expect_unknown)
     return refuse(417, "expectation_failed", "only Expect: 100-continue is understood");
@@ -188,7 +188,7 @@ void Exchange::proceed(const Choice& choice) {
     case PickStatus::Picked:
       return on_slot(choice);
     case PickStatus::Full:
-      enter(State::Queued);
+      if (state_ != State::Queued) enter(State::Queued);
       wait_for(Wait::Queue, true);
       // May have been given its slot, and even have ended, when this returns.
       if (!worker_.wait_for_slot(*this)) {
@@ -374,6 +374,7 @@ void Exchange::upstream_failed(UpstreamFailure failure) {
     worker_.metrics().upstream_closed_by_peer.add();  // the race of every keep-alive: no fault of the backend
   } else {
     count_failure(failure);
+    worker_.note_failure(choice_.backend);
   }
   if (upstream_ != nullptr) {
     upstream_->close();
@@ -382,8 +383,12 @@ void Exchange::upstream_failed(UpstreamFailure failure) {
   response_in_.reset();
   if (wants_retry) {
     if (worker_.retry_budget().try_take(worker_.metrics().requests_in_progress.get())) {
-      retry_taken_ = true;
       return retry();
+    }
+    release_upstream(false);
+    if (worker_.wait_for_retry(*this, choice_.backend)) {
+      enter(State::Queued);
+      return wait_for(Wait::Queue, true);
     }
     worker_.metrics().retries_refused.add();
   }
@@ -405,16 +410,20 @@ void Exchange::upstream_failed(UpstreamFailure failure) {
   }
 }
 
-// Once more, on another backend when there is one, by a fresh connection in any case.
+// Once more, on another backend when there is one, by a fresh connection in any case. The place in the budget
+// is ours.
 void Exchange::retry() {
+  retry_taken_ = true;
   worker_.metrics().retries.add();
   count(worker_.shared().backends.at(choice_.backend).counters.retried_away);
   release_upstream(false);
   request_.rewind();
-  enter(State::Starting);
+  if (state_ != State::Queued) enter(State::Starting);
   wait_for(Wait::Nothing, false);
   route();
 }
+
+void Exchange::on_retry_granted() { retry(); }
 
 // Gives the connection back to the pool, or closes it; then the reservations, so that whoever waits for them
 // finds the connection idle.

@@ -62,6 +62,8 @@ class Exchange final : public TimerHandler, public QueueTicket {
   void on_upstream_events();
   // From the queue: `choice` has reserved a slot and a connection. May close.
   void on_slot(const Choice& choice);
+  // From the line for the retry budget, of which a place has been taken. May close.
+  void on_retry_granted();
   void on_timer(Timer& timer) override;  // May close.
   // The client is gone or the worker stops: gives everything back. The downstream is told nothing.
   void abandon();

@@ -1,4 +1,5 @@
 // Which paths an option's list names: an entry that ends in `/` names all below it, any other exactly itself.
+// Pure.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +16,13 @@ inline bool path_matches(std::string_view path, const std::vector<std::string>& 
                : path == rule;
   });
 }
+
+// For lists that protect: true also when the path names a listed one only after what a backend may do to it
+// (percent-decoding, merging slashes, resolving `.` and `..`).
+bool path_reaches(std::string_view path, const std::vector<std::string>& rules);
+
+// The path with `%XX` decoded once, `//` merged and dot segments resolved; never above `/`.
+std::string normal_path(std::string_view path);
 
 inline bool listed(std::string_view text, const std::vector<std::string>& list) {
   return std::find(list.begin(), list.end(), text) != list.end();

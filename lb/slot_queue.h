@@ -11,17 +11,20 @@
 
 namespace dlb::lb {
 
-// Embedded in an exchange. Leaves the queue when destroyed.
+class SlotQueue;
+
+// Embedded in an exchange, which must leave before it is destroyed.
 class QueueTicket {
  public:
   QueueTicket() = default;
   QueueTicket(const QueueTicket&) = delete;
   QueueTicket& operator=(const QueueTicket&) = delete;
-  bool waiting() const { return next_ != nullptr; }
+  bool waiting() const { return queue_ != nullptr; }
   TimePoint since() const { return since_; }
 
  private:
   friend class SlotQueue;
+  SlotQueue* queue_ = nullptr;  // the one it waits in
   QueueTicket* prev_ = nullptr;
   QueueTicket* next_ = nullptr;
   TimePoint since_{};
@@ -37,6 +40,7 @@ class SlotQueue {
 
   void join(QueueTicket& ticket, TransportClass transport, TimePoint now) {
     QueueTicket& end = sentinels_[index(transport)];
+    ticket.queue_ = this;
     ticket.since_ = now;
     ticket.prev_ = end.prev_;
     ticket.next_ = &end;
@@ -44,12 +48,14 @@ class SlotQueue {
     end.prev_ = &ticket;
     ++size_;
   }
-  void leave(QueueTicket& ticket) {
+  // Takes a ticket out of whichever queue it waits in, if any.
+  static void leave(QueueTicket& ticket) {
     if (!ticket.waiting()) return;
+    --ticket.queue_->size_;
     ticket.prev_->next_ = ticket.next_;
     ticket.next_->prev_ = ticket.prev_;
     ticket.prev_ = ticket.next_ = nullptr;
-    --size_;
+    ticket.queue_ = nullptr;
   }
   // The one that has waited longest in this class, or null.
   QueueTicket* head(TransportClass transport) {

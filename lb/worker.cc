@@ -61,6 +61,7 @@ Worker::Worker(Shared& shared, std::uint32_t index, int listener, std::uint64_t 
       router_(shared.options, shared.backends, seed ^ 0x9e3779b97f4a7c15U),
       pool_(shared.backends.size(), static_cast<std::size_t>(shared.options.proxy_max_idle),
             static_cast<std::size_t>(shared.options.proxy_max_idle_per_host)),
+      last_failure_(shared.backends.size()),
       upstreams_(connection_capacity(shared.options) +
                  static_cast<std::size_t>(shared.options.proxy_max_idle)),
       exchanges_(connection_capacity(shared.options)),
@@ -135,6 +136,12 @@ void Worker::settle_slots() {
     queue_retry_ = false;
     serve_queue();
   }
+  while (QueueTicket* head = retry_queue_.head(TransportClass::Message)) {
+    if (!retry_budget_.try_take(metrics_.requests_in_progress.get())) return;
+    auto& exchange = static_cast<Exchange&>(*head);
+    leave_queue(exchange);
+    exchange.on_retry_granted();
+  }
 }
 
 // Posts to the next waiting worker after the one that was served last. False: it is our turn, or none other
@@ -204,9 +211,23 @@ bool Worker::wait_for_slot(Exchange& exchange) {
   return true;
 }
 
+bool Worker::wait_for_retry(Exchange& exchange, std::uint32_t failed_backend) {
+  const TimePoint now = loop_.now();
+  const auto sound = [&](const auto& backend) {
+    const TimePoint failed = last_failure_[backend->index];
+    return backend->index != failed_backend && backend->healthy.load(std::memory_order_relaxed) &&
+           (failed == TimePoint{} || now - failed > kSoundAfter);
+  };
+  if (std::none_of(shared_.backends.begin(), shared_.backends.end(), sound)) return false;
+  if (!shared_.waiting.try_reserve(static_cast<std::uint32_t>(shared_.options.backend_queue_max)))
+    return false;
+  retry_queue_.join(exchange, TransportClass::Message, now);
+  return true;
+}
+
 void Worker::leave_queue(Exchange& exchange) {
   if (!exchange.waiting()) return;
-  queue_.leave(exchange);
+  SlotQueue::leave(exchange);
   shared_.waiting.release();
   note_queue_state();
 }

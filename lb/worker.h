@@ -42,6 +42,8 @@ class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, pu
   static constexpr Duration kResponseBodyTimeout = std::chrono::seconds(60);
   // How long a connection lingers for the client to take an answer that came before its request was read.
   static constexpr Duration kLingerTimeout = std::chrono::seconds(2);
+  // A backend without a failed exchange for this long is sound enough for a retry to wait for.
+  static constexpr Duration kSoundAfter = std::chrono::seconds(1);
 
   Worker(Shared& shared, std::uint32_t index, int listener, std::uint64_t seed);
   Worker(const Worker&) = delete;
@@ -91,7 +93,12 @@ class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, pu
   // Puts an exchange into the queue. False: backend-queue-max wait already. It may have got its slot when
   // this returns.
   bool wait_for_slot(Exchange& exchange);
+  // Puts an exchange into the line for the retry budget. False: it is to fail now, since too many wait, or
+  // since no other backend looks sound (a dying pool is not to be buried under second attempts).
+  bool wait_for_retry(Exchange& exchange, std::uint32_t failed_backend);
   void leave_queue(Exchange& exchange);
+  // A backend's side of an exchange has failed.
+  void note_failure(std::uint32_t backend) { last_failure_[backend] = loop_.now(); }
 
   void on_accept(Fd fd, const Address& peer) override;
   void on_mail(WorkerMail mail) override;
@@ -125,6 +132,8 @@ class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, pu
   RetryBudget retry_budget_;
   UpstreamPool pool_;
   SlotQueue queue_;
+  SlotQueue retry_queue_;                // wait for the retry budget, all as messages
+  std::vector<TimePoint> last_failure_;  // per backend
   Slab<Upstream> upstreams_;
   Slab<Exchange> exchanges_;
   Slab<Downstream> downstreams_;
