@@ -17,6 +17,14 @@ LastError::Entry LastError::get() const {
   return entry_;
 }
 
+std::string_view Backend::authority() const {
+  std::string_view text = url;
+  if (text.starts_with("unix:")) return {};
+  if (text.starts_with("http://")) text.remove_prefix(7);
+  if (text.ends_with('/')) text.remove_suffix(1);
+  return text;
+}
+
 std::string_view backend_state(const Backend& backend, TimePoint now) {
   if (backend.admin.load(std::memory_order_relaxed) == AdminState::Maintenance) return "maintenance";
   if (backend.admin.load(std::memory_order_relaxed) == AdminState::Drain) return "draining";

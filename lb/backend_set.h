@@ -95,6 +95,9 @@ class alignas(64) Backend {
         address(backend_address),
         weight(backend_weight) {}
 
+  // What its Host field says when we ask for ourselves: host and port of the url; empty for a Unix socket.
+  std::string_view authority() const;
+
   // Fixed for the life of the set.
   const std::uint32_t index;
   const std::string id;

@@ -30,6 +30,7 @@ class StatsPoller {
  private:
   class Poll;
 
+  void failed(std::uint32_t index, std::string_view error);
   void received(std::uint32_t index, std::string_view body, TimePoint now);
 
   EventLoop& loop_;

@@ -1,0 +1,24 @@
+#include "lb/control.h"
+
+namespace dlb::lb {
+
+Control::Control(const Options& options, BackendSet& backends, SystemSample& system, BackendEvents& events,
+                 Log& log)
+    : timers_(loop_),
+      health_(loop_, timers_, options, backends, events, log),
+      stats_(loop_, timers_, options, backends, events, log),
+      system_(timers_, system) {}
+
+Control::~Control() { stop(); }
+
+void Control::start() {
+  thread_ = std::thread([this] { loop_.run(); });
+}
+
+void Control::stop() {
+  if (!thread_.joinable()) return;
+  loop_.stop();
+  thread_.join();
+}
+
+}  // namespace dlb::lb

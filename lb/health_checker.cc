@@ -1,0 +1,217 @@
+#include "lb/health_checker.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/http_probe.h"
+#include "lb/metrics.h"
+#include "lb/probe_schedule.h"
+
+namespace dlb::lb {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+std::int64_t ns(TimePoint t) { return t.time_since_epoch().count(); }
+
+ProbeMethod probe_method(HealthMethod method) {
+  switch (method) {
+    case HealthMethod::Get:
+      return ProbeMethod::Get;
+    case HealthMethod::Head:
+      return ProbeMethod::Head;
+    case HealthMethod::Tcp:
+      return ProbeMethod::Tcp;
+  }
+  return ProbeMethod::Get;
+}
+
+}  // namespace
+
+// One backend's checks: schedule, probe, streak.
+class HealthChecker::Check final : public HeapTimerHandler, public HttpProbeHandler {
+ public:
+  Check(HealthChecker& owner, TimerHeap& timers, std::uint32_t index)
+      : owner_(owner),
+        index_(index),
+        schedule_(owner.loop_.now(), owner.options_.health_interval, index, owner.backends_.size()),
+        streak_(static_cast<std::uint32_t>(owner.options_.failure_limit)),
+        timer_(timers, *this),
+        probe_(owner.loop_, timers, *this) {
+    timer_.arm_at(schedule_.next());
+  }
+
+  HealthStreak& streak() { return streak_; }
+
+  void on_heap_timer(HeapTimer&) override {
+    schedule_.advance(owner_.loop_.now());
+    timer_.arm_at(schedule_.next());
+    const Options& options = owner_.options_;
+    Backend& backend = owner_.backends_.at(index_);
+    ProbeRequest request;
+    request.address = backend.address;
+    request.method = probe_method(options.health_method_kind);
+    request.path = options.health_path;
+    request.host = backend.authority();
+    request.timeout = options.monitor_timeout;
+    if (!probe_.start(request)) {
+      count(backend.counters.probes_skipped);
+      return;
+    }
+    began_ = monotonic_now();
+    count(backend.counters.probes);
+  }
+
+  void on_probe_done(HttpProbe&, const ProbeResult& result) override {
+    CheckVerdict verdict;
+    if (!result.ok()) {
+      verdict.error = result.error;
+    } else if (owner_.options_.health_method_kind == HealthMethod::Tcp) {
+      verdict.kind = CheckVerdict::Kind::Passed;
+    } else if (result.body_cut) {
+      verdict.error = "check answered with a body over 64 KiB";
+    } else {
+      verdict = judge_answer(result.status, result.body);
+    }
+    verdict.connected = result.connected;
+    owner_.finished(index_, verdict, began_, owner_.loop_.now());
+  }
+
+ private:
+  HealthChecker& owner_;
+  const std::uint32_t index_;
+  ProbeSchedule schedule_;
+  HealthStreak streak_;
+  HeapTimer timer_;
+  HttpProbe probe_;
+  TimePoint began_{};
+};
+
+CheckVerdict judge_answer(int status, std::string_view body) {
+  CheckVerdict verdict;
+  verdict.connected = true;
+  if (status >= 200 && status < 400) {
+    verdict.kind = CheckVerdict::Kind::Passed;
+    return verdict;
+  }
+  if (status == 503) {
+    simdjson::dom::parser parser;
+    std::string_view word;
+    if (parser.parse(simdjson::padded_string(body))["status"].get(word) == simdjson::SUCCESS &&
+        word == "draining") {
+      verdict.kind = CheckVerdict::Kind::Draining;
+      return verdict;
+    }
+  }
+  verdict.error = "check answered " + std::to_string(status);
+  return verdict;
+}
+
+HealthChecker::HealthChecker(EventLoop& loop, TimerHeap& timers, const Options& options, BackendSet& backends,
+                             BackendEvents& events, Log& log)
+    : loop_(loop),
+      options_(options),
+      backends_(backends),
+      events_(events),
+      log_(log),
+      passive_mail_(loop, *this, backends.size() * 4 + 16) {
+  checks_.reserve(backends.size());
+  for (std::uint32_t i = 0; i < backends.size(); ++i) {
+    checks_.push_back(std::make_unique<Check>(*this, timers, i));
+  }
+}
+
+HealthChecker::~HealthChecker() = default;
+
+void HealthChecker::note_connect_failure(std::uint32_t index) {
+  Backend& backend = backends_.at(index);
+  const std::uint32_t in_row = backend.connect_failures_in_row.fetch_add(1, kRelaxed) + 1;
+  if (in_row < static_cast<std::uint32_t>(options_.failure_limit)) return;
+  backend.connect_down_at_ns.store(ns(monotonic_now()), kRelaxed);
+  backend.accepting.store(false, kRelaxed);
+  // Whoever flips it tells the control thread, which logs and closes idle connections. A full mailbox loses
+  // only that.
+  if (backend.healthy.exchange(false, std::memory_order_acq_rel)) std::ignore = passive_mail_.post(index);
+}
+
+void HealthChecker::note_connect_success(std::uint32_t index) {
+  Backend& backend = backends_.at(index);
+  // Read first: the word stays shared between workers while all is well.
+  if (backend.connect_failures_in_row.load(kRelaxed) != 0) backend.connect_failures_in_row.store(0, kRelaxed);
+}
+
+void HealthChecker::on_mail(std::uint32_t index) {
+  Backend& backend = backends_.at(index);
+  if (backend.healthy.load(kRelaxed)) return;  // a check has brought it back meanwhile
+  const std::uint32_t failures = backend.connect_failures_in_row.load(kRelaxed);
+  backend.last_error.set("connects failed", wall_now_us());
+  log_.warn("backend down: connects fail", {log_key("backend", backend.id), {"failures", failures}});
+  backends_.note_change();
+  events_.on_backend_out(index);
+}
+
+void HealthChecker::finished(std::uint32_t index, const CheckVerdict& verdict, TimePoint began,
+                             TimePoint now) {
+  Backend& backend = backends_.at(index);
+  HealthStreak& streak = checks_[index]->streak();
+  backend.checked_at_ns.store(ns(now), kRelaxed);
+  backend.check_us.store(std::max<std::int64_t>(0, (now - began).count() / 1000), kRelaxed);
+
+  const bool was_draining = backend.reported_draining.load(kRelaxed);
+  const bool drains = verdict.kind == CheckVerdict::Kind::Draining;
+  // A draining process that no longer answers stays draining until it is down; any other answer ends the
+  // drain.
+  if (verdict.connected) backend.reported_draining.store(drains, kRelaxed);
+
+  if (verdict.kind == CheckVerdict::Kind::Failed) {
+    count(backend.counters.probe_failures);
+    backend.last_error.set(verdict.error, wall_now_us());
+  }
+  if (!drains) streak.record(verdict.kind == CheckVerdict::Kind::Passed);
+  backend.active_health.store(streak.state(), kRelaxed);
+
+  const std::int64_t connect_down_at = backend.connect_down_at_ns.load(kRelaxed);
+  if (connect_down_at != 0 && verdict.kind != CheckVerdict::Kind::Failed && ns(began) >= connect_down_at) {
+    backend.connect_failures_in_row.store(0, kRelaxed);
+    backend.connect_down_at_ns.store(0, kRelaxed);
+  }
+  const bool accepting = verdict.connected && backend.connect_down_at_ns.load(kRelaxed) == 0;
+  // Panic may use it from now on.
+  const bool opened =
+      !backend.accepting.exchange(accepting, kRelaxed) && accepting && options_.panic_fallback;
+
+  if (drains && !was_draining) {
+    log_.info("backend draining by its own word", {{"backend", backend.id}});
+    backends_.note_change();
+    events_.on_backend_out(index);
+  }
+  publish(index, verdict, opened || (was_draining && verdict.connected && !drains));
+}
+
+void HealthChecker::publish(std::uint32_t index, const CheckVerdict& verdict, bool more_capacity) {
+  Backend& backend = backends_.at(index);
+  const bool up = checks_[index]->streak().state() == HealthState::Up &&
+                  backend.connect_down_at_ns.load(std::memory_order_acquire) == 0;
+  const bool was_up = backend.healthy.exchange(up, std::memory_order_acq_rel);
+  // A worker may have taken it out between the two words above: its judgement is the newer one.
+  if (up && backend.connect_down_at_ns.load(std::memory_order_acquire) != 0) {
+    backend.healthy.store(false, std::memory_order_release);
+    return;
+  }
+  if (up && !was_up) {
+    log_.info("backend up", {{"backend", backend.id}});
+  } else if (!up && was_up) {
+    log_.warn("backend down", {log_key("backend", backend.id), {"reason", verdict.error}});
+  }
+  if (up == was_up && !more_capacity) return;
+  backends_.note_change();
+  if (up || more_capacity) {
+    events_.on_capacity_change(index);
+  } else {
+    events_.on_backend_out(index);
+  }
+}
+
+}  // namespace dlb::lb
