@@ -154,8 +154,9 @@ Fault read_request_framing(const HeadFacts& facts, RequestHead& out) {
     if (facts.content_lengths > 0) return {400, "both Content-Length and Transfer-Encoding"};
     if (out.minor_version == 0) return {400, "Transfer-Encoding in an HTTP/1.0 request"};
     switch (read_transfer_encoding(out.fields)) {
-      case TransferCoding::Chunked:
-        break;
+      case TransferCoding::Chunked:  // spelt plainly: no empty list elements beside it
+        if (facts.transfer_encodings == 1 && out.fields.value(HeaderId::TransferEncoding).size() == 7) break;
+        return {400, "Transfer-Encoding is malformed"};
       case TransferCoding::Identity:
       case TransferCoding::Unknown:
         return {501, "the transfer coding is not known"};
