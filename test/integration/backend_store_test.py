@@ -165,7 +165,7 @@ class Store:
         self.together(*[lambda n=number: [self.assertEqual(self.backends[n % 3].post(
             {"client-name": "A", "msg": text}).status, 201) for _ in range(10)] for number in range(12)])
         whole = self.backends[0].fetch("/feed").body
-        self.assertGreater(len(whole), 7 << 20)
+        self.assertGreater(len(whole), 7_000_000)
         before = self.backends[0].rss()
         readers = [self.backends[0].client(receive_buffer=4096) for _ in range(40)]
         for reader in readers:
@@ -254,10 +254,8 @@ class PostgresStore(Store, Case):
         import subprocess
         from programs import clean_environment
 
-        psql = subprocess.Popen([os.path.join(self.database.bin, "psql"), "-X", "-q", "-h", "127.0.0.1", "-p",
-                                 str(self.database.port), "-U", "chat_user", "-d", "chat", "-v", "ON_ERROR_STOP=1"],
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                env=clean_environment())
+        psql = subprocess.Popen(self.database.psql("-q"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, env=clean_environment())
         self.addCleanup(psql.wait)
         self.addCleanup(psql.stdin.close)
         psql.stdin.write(f'begin; insert into "{table}" ({listed}) select {values} from "{table}" where message_id = '

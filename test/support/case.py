@@ -57,7 +57,9 @@ class Case(unittest.TestCase):
         return balancer.start(healthy) if start else balancer
 
     def postgres(self):
-        return self.keep(PostgresServer(self.folder)).start()
+        server = self.keep(PostgresServer.shared())
+        server.fresh_database()
+        return server
 
     def chat_backends(self, count, store="sqlite", start=True, **options):
         """`count` backends over one store, which is self.database for PostgreSQL."""

@@ -1,15 +1,17 @@
 """Starts, watches and ends real programs: lb, backend, a private PostgreSQL. Which build is tested says DLB_PROGRAMS
 (the repository's root, build/asan/bin, build/tsan/bin)."""
 
+import atexit
 import glob
 import json
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 
 from ports import free_port
-from raw import G, Incomplete, RawClient, fetch
+from raw import Incomplete, RawClient, fetch
 from waiting import TIME_FACTOR, wait_until
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -267,7 +269,20 @@ def post_message(port, message, headers=(), timeout=15.0):
 
 
 class PostgresServer(Program):
-    """A private cluster in `folder`, loopback only. PostgreSQL refuses to be root, so it then is the user postgres."""
+    """A private cluster, loopback only; PostgreSQL refuses to be root, so it then is the user postgres. One per test file
+    (shared()), with a database of its own for each test. Without fsync: no test takes the machine's power away."""
+
+    _shared = None
+
+    @classmethod
+    def shared(cls):
+        if cls._shared is None:
+            folder = tempfile.mkdtemp(prefix="dlb-postgres-")
+            cls._shared = cls(folder)
+            atexit.register(cls._shared.remove)
+        if not cls._shared.alive():
+            cls._shared.start()
+        return cls._shared
 
     def __init__(self, folder):
         super().__init__(folder, "postgresql")
@@ -276,7 +291,7 @@ class PostgresServer(Program):
         self.bin = os.path.dirname(found[-1])
         self.data = os.path.join(folder, "cluster")
         self.port = free_port()
-        self.url = f"postgresql://chat_user@127.0.0.1:{self.port}/chat"
+        self.database, self.databases = "chat", 0
         self.as_user = []
         os.mkdir(self.data, 0o700)
         if os.geteuid() == 0:
@@ -285,8 +300,11 @@ class PostgresServer(Program):
             shutil.chown(self.data, "postgres", "postgres")
         self._once(["initdb", "-D", self.data, "-U", "postgres", "-E", "UTF8", "--no-locale", "--auth=trust",
                     "--no-instructions", "--no-sync"])
-        self._once(["postgres", "--single", "-D", self.data, "postgres"],
-                   "CREATE ROLE chat_user LOGIN;\nCREATE DATABASE chat OWNER chat_user;\n")
+        self._once(["postgres", "--single", "-D", self.data, "postgres"], "CREATE ROLE chat_user LOGIN CREATEDB;\n")
+
+    @property
+    def url(self):
+        return f"postgresql://chat_user@127.0.0.1:{self.port}/{self.database}"
 
     def _once(self, arguments, text=""):
         command = self.as_user + [os.path.join(self.bin, arguments[0])] + arguments[1:]
@@ -295,34 +313,40 @@ class PostgresServer(Program):
                            env=clean_environment())
 
     def start(self):
-        command = self.as_user + [os.path.join(self.bin, "postgres"), "-D", self.data, "-p", str(self.port), "-c",
-                                  "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c",
-                                  "log_statement=none"]
+        command = self.as_user + [os.path.join(self.bin, "postgres"), "-D", self.data, "-p", str(self.port)]
+        for setting in ("listen_addresses=127.0.0.1", "unix_socket_directories=", "log_statement=none", "fsync=off"):
+            command += ["-c", setting]
         self.spawn(command)
-        wait_until(lambda: run([os.path.join(self.bin, "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-U",
-                               "chat_user"])[0]
-                   == 0, 30, "PostgreSQL to answer", interval=0.03)
+        ready = [os.path.join(self.bin, "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-U", "chat_user"]
+        wait_until(lambda: run(ready)[0] == 0, 30, "PostgreSQL to answer", interval=0.03)
         return self
+
+    def fresh_database(self):
+        self.databases += 1
+        name = f"chat_{self.databases}"
+        self.database = "postgres"
+        self.query(f"create database {name}")
+        self.database = name
 
     def stop(self, immediate=False):
         """Sends the clients away ("fast"), or as after a crash ("immediate")."""
         self.signal(signal.SIGQUIT if immediate else signal.SIGINT)
         self.process.wait(60)
-        self.killed = True
 
     def finish(self):
+        return ""  # it serves the next test
+
+    def remove(self):
         if self.alive():
             self.stop(immediate=True)
-        return ""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
-    def query(self, sql, user="chat_user"):
+    def psql(self, *arguments):
+        return [os.path.join(self.bin, "psql"), "-X", "-h", "127.0.0.1", "-p", str(self.port), "-U", "chat_user", "-d",
+                self.database, "-v", "ON_ERROR_STOP=1", *arguments]
+
+    def query(self, sql):
         """The rows as lists of text."""
-        code, out, err = run([os.path.join(self.bin, "psql"), "-X", "-A", "-t", "-F", "\x1f", "-h", "127.0.0.1", "-p",
-                              str(self.port), "-U", user, "-d", "chat", "-v", "ON_ERROR_STOP=1", "-c", sql])
+        code, out, err = run(self.psql("-A", "-t", "-F", "\x1f", "-c", sql))
         assert code == 0, err
         return [line.split("\x1f") for line in out.splitlines() if line]
-
-
-def fresh_get(balancer):
-    with balancer.client() as client:
-        return client.request(G)

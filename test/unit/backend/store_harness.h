@@ -1,4 +1,5 @@
-// Drives message stores in a test: a client that keeps every answer, and a loop that runs until a condition holds.
+// Drives message stores in a test: a client that keeps every answer, and a loop that runs until a condition
+// holds.
 #pragma once
 
 #include <chrono>
@@ -40,7 +41,8 @@ class StoreUser final : public MessageStoreClient {
 
   std::uint64_t put(std::string id, std::string client, std::string text) {
     const std::uint64_t token = next_token_++;
-    store_->put(NewMessage{std::move(id), std::move(client), std::move(text), MessageSource::Http, ""}, token);
+    store_->put(NewMessage{std::move(id), std::move(client), std::move(text), MessageSource::Http, ""},
+                token);
     return token;
   }
   std::uint64_t feed(FeedQuery query = {}) {

@@ -1,0 +1,105 @@
+#include "loadgen/options.h"
+
+#include "loadgen/target.h"
+#include "test/support/catch.h"
+
+namespace dlb::loadgen {
+namespace {
+
+struct Loaded {
+  Options options;
+  std::string error;
+};
+
+Loaded load(std::vector<const char*> arguments, std::vector<const char*> environment = {}) {
+  arguments.insert(arguments.begin(), "loadgen");
+  environment.push_back(nullptr);
+  Loaded result;
+  const auto loaded = load_options(kOptionTable, result.options, static_cast<int>(arguments.size()),
+                                   arguments.data(), environment.data());
+  if (!loaded) {
+    result.error = loaded.error().text;
+    return result;
+  }
+  const auto finished = finish_options(*loaded, result.options);
+  if (!finished) result.error = finished.error().text;
+  return result;
+}
+
+TEST_CASE("options come in both forms, and from the environment") {
+  const Loaded one =
+      load({"-url", "http://a:1,http://b:2", "-users", "200", "-requests", "20000", "-feed-percent", "5",
+            "-verify-feed", "-connection-mode", "no-keepalive", "-interval-min", "10ms", "-interval-max",
+            "20ms", "-out-dir", "x", "-experiment", "e-1"});
+  CHECK(one.error.empty());
+  CHECK(one.options.url == std::vector<std::string>{"http://a:1", "http://b:2"});
+  CHECK(one.options.users == 200);
+  CHECK(one.options.requests == 20000);
+  CHECK(one.options.feed_percent == 5);
+  CHECK(one.options.verify_feed);
+  CHECK(one.options.mode == ConnectionMode::NoKeepAlive);
+  CHECK(one.options.interval_max == std::chrono::milliseconds(20));
+  const Loaded other =
+      load({"--users", "7", "--duration", "3s"}, {"LOADGEN_USERS=9", "LOADGEN_MESSAGE_MAX=99"});
+  CHECK(other.error.empty());
+  CHECK(other.options.users == 7);
+  CHECK(other.options.message_max == 99);
+  CHECK(other.options.requests == 0);
+}
+
+TEST_CASE("defaults depend on what is given") {
+  CHECK(load({}).options.requests == 10000);
+  CHECK(load({"-message-min", "1000"}).options.message_max == 1000);
+  CHECK(load({"-message-max", "10"}).options.message_min == 10);
+  CHECK(load({"-interval-min", "1s"}).options.interval_max == std::chrono::seconds(1));
+  CHECK(load({"-verify-urls", "http://a:1"}).options.verify_feed);
+  CHECK(load({"-connection-mode", "auto"}).options.mode == ConnectionMode::Reuse);
+}
+
+TEST_CASE("what makes no sense is refused, with the option named") {
+  const auto names = [](const Loaded& loaded, const char* option) {
+    return loaded.error.find(option) != std::string::npos;
+  };
+  CHECK(names(load({"-message-min", "20", "-message-max", "10"}), "message-min"));
+  CHECK(names(load({"-interval-min", "2s", "-interval-max", "1s"}), "interval-min"));
+  CHECK(names(load({"-response-read-delay", "10s"}), "response-read-delay"));
+  CHECK(names(load({"-experiment", "../x"}), "experiment"));
+  CHECK(names(load({"-max-errors", "many"}), "max-errors"));
+  CHECK(names(load({"-max-errors", "101%"}), "max-errors"));
+  CHECK(names(load({"-users", "0"}), "users"));
+  CHECK(names(load({"-connection-mode", "sometimes"}), "connection-mode"));
+  CHECK(names(load({"-userz", "1"}), "users"));
+  CHECK_FALSE(load({"-rate", "100"}).error.empty());
+}
+
+TEST_CASE("the error limit is a number or a share of what was done") {
+  CHECK(parse_error_limit("0")->allows(0, 100));
+  CHECK_FALSE(parse_error_limit("0")->allows(1, 100));
+  CHECK(parse_error_limit("3")->allows(3, 3));
+  CHECK_FALSE(parse_error_limit("3")->allows(4, 1000));
+  CHECK(parse_error_limit("0.5%")->allows(5, 1000));
+  CHECK_FALSE(parse_error_limit("0.5%")->allows(6, 1000));
+  for (const char* bad : {"", "%", "-1", "x", "1x", "1%%", "nan"})
+    CHECK_FALSE(parse_error_limit(bad).has_value());
+}
+
+TEST_CASE("base urls") {
+  const auto target = parse_target("http://127.0.0.1:8080/prefix/");
+  REQUIRE(target.has_value());
+  CHECK(target->host == "127.0.0.1:8080");
+  CHECK(target->base_path == "/prefix");
+  CHECK(target->address.port() == 8080);
+  CHECK(parse_target("127.0.0.1:81")->base_path.empty());
+  CHECK(parse_target("HTTP://127.0.0.1")->address.port() == 80);
+  CHECK(parse_target("http://[::1]:6001")->address.port() == 6001);
+  CHECK(parse_target("http://[::1]")->address.port() == 80);
+  for (const char* bad : {"", "http://", "http://:80", "https://127.0.0.1:1", "ftp://127.0.0.1:1",
+                          "http://127.0.0.1:1/?x", "http://127.0.0.1:1/#x", "http://u@127.0.0.1:1",
+                          "http://127.0.0.1:x", "http://a b:1", "http://127.0.0.1:70000"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_target(bad).has_value());
+  }
+}
+
+}  // namespace
+}  // namespace dlb::loadgen
