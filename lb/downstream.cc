@@ -90,7 +90,7 @@ void Downstream::read_heads() {
       in_ = worker_.acquire_block(1);
       if (!in_.valid()) return close();
     }
-    if (in_.empty() || in_.size() == scanned_) {
+    if (in_.size() == seen_) {
       if (in_.writable().empty() && !grow_head_block()) return close();
       const IoResult got = transport_.read(in_.writable());
       if (!got.ok()) {
@@ -108,10 +108,10 @@ void Downstream::read_heads() {
         worker_.parser().parse_request(in_.data(), scanned, worker_.request_limits(), worker_.request_head());
     scanned_ = static_cast<std::uint32_t>(scanned);
     if (result.status == ParseStatus::NeedMore) {
-      scanned_ = static_cast<std::uint32_t>(in_.size());  // all looked at: read before parsing again
+      seen_ = static_cast<std::uint32_t>(in_.size());  // read before parsing again
       continue;
     }
-    scanned_ = 0;
+    scanned_ = seen_ = 0;
     if (result.status == ParseStatus::Bad) return answer_bad_head(result);
     start_exchange(result);
     if (state_ != State::Idle) return;
@@ -160,7 +160,7 @@ void Downstream::exchange_done(bool keep_alive, bool request_read, std::string_v
       if (!in_.valid() || !in_.append(leftover)) return close();
     }
     if (in_.empty()) in_.reset();
-    scanned_ = 0;
+    scanned_ = seen_ = 0;
     enter(State::Idle);
     // Pipelined bytes bring no event any more. In the middle of read_heads() its loop goes on by itself;
     // being runnable besides costs one empty call.

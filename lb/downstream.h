@@ -72,7 +72,8 @@ class Downstream final : public EventHandler, public TimerHandler {
   Exchange* exchange_ = nullptr;
   Handle<Downstream> self_;
   PeerAddress peer_;
-  std::uint32_t scanned_ = 0;  // of in_, by the parser
+  std::uint32_t scanned_ = 0;  // of in_, by the parser: not further than what it is sure of
+  std::uint32_t seen_ = 0;     // of in_, shown to the parser without a complete head
   std::uint32_t lingered_bytes_ = 0;
   State state_ = State::Closed;  // entered for good in attach()
   bool used_ = false;            // has sent a byte

@@ -161,6 +161,10 @@ void Exchange::start(const RequestHead& head, std::size_t head_bytes, Buffer& in
     client_keep_alive_ = false;
     return answer(400, "bad_request", request_.reason());
   }
+  if (request_.payload_bytes() > options.max_body_bytes.bytes) {  // in chunks, and here already
+    client_keep_alive_ = false;
+    return answer(413, "too_large", "the body is larger than max-body-bytes");
+  }
   request_.hold();
   route();
 }
