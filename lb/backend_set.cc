@@ -38,6 +38,20 @@ std::string_view backend_state(const Backend& backend, TimePoint now) {
   return "ready";
 }
 
+bool in_panic(const BackendSet& backends, const Options& options) {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  if (!options.panic_fallback) return false;
+  bool accepting = false;
+  for (const auto& backend : backends) {
+    if (backend->admin.load(relaxed) != AdminState::Ready || backend->reported_draining.load(relaxed))
+      continue;
+    if (backend->weight.load(relaxed) == 0) continue;
+    if (backend->healthy.load(relaxed)) return false;
+    accepting = accepting || backend->accepting.load(relaxed);
+  }
+  return accepting;
+}
+
 std::unique_ptr<BackendSet> make_backend_set(const Options& options) {
   std::vector<std::unique_ptr<Backend>> backends;
   backends.reserve(options.backends.size());

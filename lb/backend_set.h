@@ -161,6 +161,10 @@ class BackendSet {
   alignas(64) std::atomic<std::uint64_t> changes_{0};
 };
 
+// True while panic routing (L11) would be in force: every backend that was not taken out on purpose fails its
+// checks, and one of them at least still accepts connections.
+bool in_panic(const BackendSet& backends, const Options& options);
+
 // The backends of `options` (after finish_options()), none of them checked yet.
 std::unique_ptr<BackendSet> make_backend_set(const Options& options);
 

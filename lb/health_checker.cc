@@ -188,6 +188,18 @@ void HealthChecker::finished(std::uint32_t index, const CheckVerdict& verdict, T
     events_.on_backend_out(index);
   }
   publish(index, verdict, opened || (was_draining && verdict.connected && !drains));
+  log_panic();
+}
+
+void HealthChecker::log_panic() {
+  const bool panic = in_panic(backends_, options_);
+  if (panic == panic_) return;
+  panic_ = panic;
+  if (panic) {
+    log_.warn("panic: every backend fails its checks, those that accept connections are used all the same");
+  } else {
+    log_.info("panic over");
+  }
 }
 
 void HealthChecker::publish(std::uint32_t index, const CheckVerdict& verdict, bool more_capacity) {

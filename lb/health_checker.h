@@ -65,6 +65,7 @@ class HealthChecker final : public PassiveHealth, public MailboxHandler<std::uin
   class Check;
 
   void finished(std::uint32_t index, const CheckVerdict& verdict, TimePoint began, TimePoint now);
+  void log_panic();
   void publish(std::uint32_t index, const CheckVerdict& verdict, bool more_capacity);
 
   EventLoop& loop_;
@@ -74,6 +75,7 @@ class HealthChecker final : public PassiveHealth, public MailboxHandler<std::uin
   Log& log_;
   Mailbox<std::uint32_t> passive_mail_;
   std::vector<std::unique_ptr<Check>> checks_;
+  bool panic_ = false;  // as last logged
 };
 
 }  // namespace dlb::lb

@@ -130,19 +130,6 @@ void write_backend(JsonWriter& json, const Backend& backend, const StatusView& v
 
 }  // namespace
 
-bool in_panic(const BackendSet& backends, const Options& options) {
-  if (!options.panic_fallback) return false;
-  bool accepting = false;
-  for (const auto& backend : backends) {
-    if (backend->admin.load(kRelaxed) != AdminState::Ready || backend->reported_draining.load(kRelaxed))
-      continue;
-    if (backend->weight.load(kRelaxed) == 0) continue;
-    if (backend->healthy.load(kRelaxed)) return false;
-    accepting = accepting || backend->accepting.load(kRelaxed);
-  }
-  return accepting;
-}
-
 int health_status(const StatusView& view) {
   if (view.draining) return 503;
   return totals_of(view).healthy_backends() > 0 ? 200 : 503;

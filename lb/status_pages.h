@@ -30,9 +30,6 @@ struct StatusView {
   std::uint64_t log_dropped = 0;
 };
 
-// All backends that were not taken out on purpose fail their checks, and some still accept connections (L11).
-bool in_panic(const BackendSet& backends, const Options& options);
-
 // 200 when a backend is healthy and we are not stopping, else 503.
 int health_status(const StatusView& view);
 std::string health_json(const StatusView& view);
