@@ -54,6 +54,6 @@ int main(int argc, char** argv) {
       dlb::loadgen::raise_descriptor_limit(static_cast<std::uint64_t>(options.users) + kSpareDescriptors);
   if (!limit) return usage_error(limit.error().text);
 
-  dlb::loadgen::Run run(options, std::move(*targets), std::move(*verify_targets));
+  dlb::loadgen::Run run(options, std::move(*targets), std::move(*verify_targets), stdout);
   return static_cast<int>(run.execute());
 }

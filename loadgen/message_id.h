@@ -19,7 +19,8 @@ inline constexpr std::size_t kMessageIdChars = 36;
 
 // Makes random bits a version 4 UUID (RFC 9562 section 5.4).
 constexpr MessageId make_message_id(std::uint64_t high, std::uint64_t low) {
-  return MessageId{(high & ~0xf000U) | 0x4000U, (low & 0x3fffffffffffffffU) | 0x8000000000000000U};
+  return MessageId{(high & ~std::uint64_t{0xf000}) | 0x4000U,
+                   (low & 0x3fffffffffffffffU) | 0x8000000000000000U};
 }
 
 // Writes exactly kMessageIdChars characters.

@@ -83,10 +83,12 @@ Result<void> raise_descriptor_limit(std::uint64_t descriptors) {
   return {};
 }
 
-Run::Run(const Options& options, std::vector<Target> targets, std::vector<Target> verify_targets)
+Run::Run(const Options& options, std::vector<Target> targets, std::vector<Target> verify_targets,
+         std::FILE* out)
     : options_(options),
       targets_(std::move(targets)),
       verify_targets_(std::move(verify_targets)),
+      out_(out),
       seed_(seed_in_force(options.seed)),
       signals_(loop_, {SIGINT, SIGTERM}, *this),
       context_(loop_, options_.request_timeout, options_.response_read_delay),
@@ -185,8 +187,8 @@ ExitCode Run::execute() {
       if (code == ExitCode::Passed) code = ExitCode::Failed;
     }
   }
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+  std::fputs(text.c_str(), out_);
+  std::fflush(out_);
   return code;
 }
 

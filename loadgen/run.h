@@ -3,6 +3,7 @@
 // of what was done, a second signal at once. One thread.
 #pragma once
 
+#include <cstdio>
 #include <vector>
 
 #include "common/event_loop.h"
@@ -18,10 +19,11 @@ namespace dlb::loadgen {
 
 class Run final : public SignalHandler {
  public:
-  // SIGINT and SIGTERM must have been blocked.
-  Run(const Options& options, std::vector<Target> targets, std::vector<Target> verify_targets);
+  // SIGINT and SIGTERM must have been blocked. `out`, which is borrowed, gets the report.
+  Run(const Options& options, std::vector<Target> targets, std::vector<Target> verify_targets,
+      std::FILE* out);
 
-  // Prints progress to standard error and the report to standard output.
+  // Shows progress and start-up errors on standard error.
   ExitCode execute();
 
   void on_signal(int signal_number) override;
@@ -36,6 +38,7 @@ class Run final : public SignalHandler {
   Options options_;
   std::vector<Target> targets_;
   std::vector<Target> verify_targets_;
+  std::FILE* out_;
   std::uint64_t seed_;
   EventLoop loop_;
   SignalSource signals_;

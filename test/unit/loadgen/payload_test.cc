@@ -42,7 +42,7 @@ TEST_CASE("an operation's bytes don't depend on what was made before it") {
 
 TEST_CASE("the bytes of a seed stay what they were in earlier versions") {
   // A change here changes every recorded run: it must be on purpose.
-  CHECK(hash_bytes(bytes_of(1, 100), 0) == 0x520b1c672972e2ffULL);
+  CHECK(hash_bytes(bytes_of(1, 100), 0) == 0x8ea9718ced67dfd3ULL);
 }
 
 TEST_CASE("messages have printable texts of the asked lengths, names by user, and unique UUIDs") {

@@ -58,8 +58,7 @@ class FakeChat {
     const simdjson::dom::element json = parser.parse(r.text.substr(r.text.find("\r\n\r\n") + 4));
     const std::string id{std::string_view(json["message-id"])};
     if (std::find(ids_.begin(), ids_.end(), id) != ids_.end()) return Reply{{response(200)}, then, delay};
-    rows_.push_back(Row{id,
-                        std::string(std::string_view(json["client-name"])),
+    rows_.push_back(Row{id, std::string(std::string_view(json["client-name"])),
                         std::string(std::string_view(json["msg"]))});
     ids_.push_back(rows_.back().id);
     return Reply{{response(201)}, then, delay};
@@ -144,8 +143,15 @@ struct RunBench {
     for (const std::string& url : options.url) targets.push_back(*parse_target(url));
     std::vector<Target> verify;
     for (const std::string& url : options.verify_urls) verify.push_back(*parse_target(url));
-    Run run(options, targets, verify);
-    return run.execute();
+    char* bytes = nullptr;
+    std::size_t size = 0;
+    std::FILE* out = ::open_memstream(&bytes, &size);
+    Run run(options, targets, verify, out);
+    const ExitCode code = run.execute();
+    std::fclose(out);
+    printed.assign(bytes, size);
+    std::free(bytes);
+    return code;
   }
 
   simdjson::dom::element report() {
@@ -160,6 +166,7 @@ struct RunBench {
   BlockedSignals signals;
   Folder folder;
   Options options;
+  std::string printed;
   std::string text;
   simdjson::dom::parser parser;
 };
@@ -171,6 +178,9 @@ TEST_CASE("a good run passes, is verified, and leaves its files") {
   bench.options.feed_percent = 20;
   bench.options.max_errors = "0";
   CHECK(bench.execute() == ExitCode::Passed);
+  CHECK(bench.printed.find("buckets: ok 60 ") != std::string::npos);
+  CHECK(bench.printed.find(": verified, ") != std::string::npos);
+  CHECK(bench.printed.find("FAILED") == std::string::npos);
   const auto json = bench.report();
   CHECK(std::int64_t(json["schema"]) == kReportSchema);
   CHECK(std::int64_t(json["exit_code"]) == 0);
@@ -230,6 +240,7 @@ TEST_CASE("planted faults in the feed fail the run") {
   CHECK(bench.execute() == ExitCode::NotVerified);
   const auto json = bench.report();
   CHECK_FALSE(bool(json["verification"]["passed"]));
+  CHECK(bench.printed.find("FAILED: the feed is not verified") != std::string::npos);
   CHECK(std::int64_t(json["verification"]["feed"][field]) == 1);
   CHECK(std::int64_t(json["exit_code"]) == 3);
   CHECK(std::int64_t(json["operations"]["buckets"]["ok"]) == 60);
