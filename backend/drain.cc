@@ -8,25 +8,39 @@ void DrainState::note_probe(std::uint64_t prober, TimePoint now) {
   const auto begin = probers_.begin();
   const auto end = begin + static_cast<std::ptrdiff_t>(prober_count_);
   auto place = std::find_if(begin, end, [&](const Prober& p) { return p.id == prober; });
-  if (place == end && prober_count_ < kMaxProbers) {
+  if (place != end) {
+    place->interval_before = place->interval;
+    place->interval = now - place->last;
+    place->last = now;
+    place->told = draining();
+    return;
+  }
+  if (prober_count_ < kMaxProbers) {
     ++prober_count_;
-  } else if (place == end) {
+  } else {
     place = std::min_element(begin, end, [](const Prober& a, const Prober& b) { return a.last < b.last; });
   }
-  *place = Prober{prober, now, draining()};
+  *place = Prober{prober, now, {}, {}, draining()};
+}
+
+TimePoint DrainState::expected_until(const Prober& prober) {
+  const Duration interval = std::max(prober.interval, prober.interval_before);
+  if (interval == Duration::zero()) return prober.last + kUnknownWindow;
+  return prober.last +
+         std::clamp<Duration>(std::min(interval, kProberWindow) * 5 / 2, kShortestWindow, kProberWindow);
 }
 
 std::size_t DrainState::untold(TimePoint now) const {
   const auto begin = probers_.begin();
   return static_cast<std::size_t>(
       std::count_if(begin, begin + static_cast<std::ptrdiff_t>(prober_count_),
-                    [&](const Prober& p) { return !p.told && p.last + kProberWindow > now; }));
+                    [&](const Prober& p) { return !p.told && expected_until(p) > now; }));
 }
 
 TimePoint DrainState::notice_end() const {
   TimePoint end = phase_begin_ + config_.notice;
   for (std::size_t i = 0; i < prober_count_; ++i) {
-    if (!probers_[i].told) end = std::max(end, probers_[i].last + kProberWindow);
+    if (!probers_[i].told) end = std::max(end, expected_until(probers_[i]));
   }
   return end;
 }

@@ -2,17 +2,16 @@
 // that run and a time in; what to do now out. It knows no socket, no clock and no log: Drainer (drainer.h)
 // acts on its word.
 //
-//   Serving ──signal──▶ Notice ──notice over and every recent prober told──▶ Finishing ──nothing runs──▶
-//   Stopped
-//                         │                                                     │  └──drain-timeout────▶
-//                         Stopped └──────────────────second
-//                         signal──────────────────────┴─────────────────────▶ Stopped
+//   Serving ──signal──▶ Notice ──over, probers told──▶ Finishing ──nothing runs, or drain-timeout──▶ Stopped
+//                         └───────────────────── second signal ───────┴───────────────────────────────▶
 //
 // Notice: /health and /healthz say 503 draining, the listener stays open, answers carry `Connection: close`.
-// Finishing: the listener is closed, nothing new comes in. Stopped: whatever still runs is cut; `cut` says
-// how much. A recent prober is one that asked for health less than kProberWindow ago: it may be about to ask
-// again, and until it has heard "draining" it sends requests here. One that has gone silent for longer is not
-// waited for.
+// Finishing: the listener is closed, nothing new comes in. Stopped: what still runs is cut, `cut` says how
+// much.
+//
+// Until a prober has heard "draining" it sends requests here, so the notice waits for those that are expected
+// to ask again. How long one is expected follows its own cadence: whoever looked once or in a burst must not
+// hold a drain up.
 #pragma once
 
 #include <array>
@@ -46,7 +45,11 @@ class DrainState {
     std::uint64_t cut = 0;           // with entered_stopped: exchanges that had not ended
   };
 
+  // After its last question a prober is expected for this long: two and a half of its own intervals (the
+  // longer of the last two) within these bounds, and kUnknownWindow when it has asked only once.
   static constexpr Duration kProberWindow = std::chrono::seconds(5);
+  static constexpr Duration kShortestWindow = std::chrono::milliseconds(200);
+  static constexpr Duration kUnknownWindow = std::chrono::seconds(3);
   static constexpr std::size_t kMaxProbers = 64;  // at the cap the one that asked longest ago is forgotten
 
   explicit DrainState(const DrainConfig& config) : config_(config) {}
@@ -67,16 +70,19 @@ class DrainState {
   // When time alone changes something; kNever when it doesn't.
   TimePoint next_deadline() const;
 
-  // Probers that have asked within the window before `now` and have not been told.
+  // Probers that are still expected at `now` and have not been told.
   std::size_t untold(TimePoint now) const;
 
  private:
   struct Prober {
     std::uint64_t id = 0;
     TimePoint last{};
+    Duration interval{};         // between its last two questions; zero: it has asked once
+    Duration interval_before{};  // the one before that
     bool told = false;
   };
 
+  static TimePoint expected_until(const Prober& prober);
   TimePoint notice_end() const;
   Step stop(std::uint64_t running);
 

@@ -68,25 +68,50 @@ TEST_CASE("a second signal cuts at once, in the notice and after it") {
   CHECK_FALSE(drain.advance(at(seconds(9)), 1).entered_stopped);
 }
 
-TEST_CASE("the listener waits for a recent prober that has not been told") {
+TEST_CASE("the listener waits for recent probers that have not been told, by their own cadence") {
   DrainState drain({milliseconds(200), seconds(5)});
-  drain.note_probe(7, at(milliseconds(-500)));
-  drain.note_probe(8, at(milliseconds(-400)));
-  drain.note_probe(9, at(seconds(-20)));  // gone long since
+  for (const int ms : {-4500, -2500, -500})
+    drain.note_probe(7, at(milliseconds(ms)));                                   // each 2 s: until 4.5 s
+  for (const int ms : {-1400, -400}) drain.note_probe(8, at(milliseconds(ms)));  // each 1 s: until 2.1 s
+  drain.note_probe(9, at(seconds(-20)));                                         // gone long since
   drain.on_signal(at(milliseconds(0)), 0);
   CHECK(drain.untold(at(milliseconds(0))) == 2);
   CHECK_FALSE(drain.advance(at(milliseconds(300)), 0).entered_finishing);
-  drain.note_probe(7, at(milliseconds(500)));
-  CHECK_FALSE(drain.advance(at(milliseconds(500)), 0).entered_finishing);
-  CHECK(drain.next_deadline() == at(milliseconds(4600)));
+  drain.note_probe(8, at(milliseconds(600)));
+  CHECK_FALSE(drain.advance(at(milliseconds(600)), 0).entered_finishing);
+  CHECK(drain.next_deadline() == at(milliseconds(4500)));
   SECTION("told: it closes at once") {
-    drain.note_probe(8, at(milliseconds(600)));
-    CHECK(drain.advance(at(milliseconds(600)), 0).entered_finishing);
+    drain.note_probe(7, at(milliseconds(1500)));
+    CHECK(drain.advance(at(milliseconds(1500)), 0).entered_finishing);
   }
-  SECTION("never heard of again: it closes when its window is over") {
-    CHECK_FALSE(drain.advance(at(milliseconds(4599)), 0).entered_finishing);
-    CHECK(drain.advance(at(milliseconds(4600)), 0).entered_finishing);
+  SECTION("never heard of again: it closes when nobody is expected any more") {
+    CHECK_FALSE(drain.advance(at(milliseconds(4499)), 0).entered_finishing);
+    CHECK(drain.advance(at(milliseconds(4500)), 0).entered_finishing);
   }
+}
+
+TEST_CASE(
+    "whoever asked in a burst or once holds a drain up shortly, whoever asks seldom at most five seconds") {
+  DrainState drain({milliseconds(0), seconds(5)});
+  TimePoint end{};
+  SECTION("burst") {
+    for (int ms = -500; ms <= 0; ms += 50) drain.note_probe(1, at(milliseconds(ms)));
+    end = at(milliseconds(200));
+  }
+  SECTION("once") {
+    drain.note_probe(1, at(milliseconds(0)));
+    end = at(seconds(3));
+  }
+  SECTION("seldom") {
+    for (const int s : {-3600, 0}) drain.note_probe(1, at(seconds(s)));
+    end = at(seconds(5));
+  }
+  SECTION("a question out of turn in a steady row does not shorten the wait") {
+    for (const int ms : {-2050, -50, 0}) drain.note_probe(1, at(milliseconds(ms)));
+    end = at(seconds(5));
+  }
+  drain.on_signal(at(milliseconds(0)), 0);
+  CHECK(drain.next_deadline() == end);
 }
 
 TEST_CASE("being told early does not shorten the notice") {
