@@ -435,7 +435,9 @@ void Exchange::release_upstream(bool reusable) {
   if (upstream_ != nullptr) {
     Upstream& upstream = *upstream_;
     upstream_ = nullptr;
-    const Backend& backend = worker_.shared().backends.at(choice_.backend);
+    Backend& backend = worker_.shared().backends.at(choice_.backend);
+    count(backend.counters.bytes_out, request_.total_sent());
+    count(backend.counters.bytes_in, response_bytes_);
     const bool draining = backend.admin.load(std::memory_order_relaxed) != AdminState::Ready ||
                           backend.reported_draining.load(std::memory_order_relaxed);
     if (reusable && !draining && !upstream.transport().peer_finished()) {
