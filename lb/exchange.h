@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -82,19 +83,33 @@ class Exchange final : public TimerHandler, public QueueTicket {
     ClientWrite
   };
 
+  // --- the start (exchange_start.cc)
+  struct Refusal {
+    int status = 400;
+    std::string_view code, detail, extra{};
+  };
+  std::optional<Refusal> check_request(const RequestHead& head);
+  Buffer forwarded_head(const RequestHead& head, bool body_is_here);
+  MessageRelay::Intake take_body(const RequestHead& head, std::size_t head_bytes, Buffer& in,
+                                 Buffer request_head);
+  void serve_own_page(const RequestHead& head, std::size_t head_bytes, Buffer& in);
+
   // --- the way to a backend (exchange.cc)
   void route();
   void proceed(const Choice& choice);
   void connect();
   bool use_pooled();
   void on_connected();
+  void release_upstream(bool reusable);
+  void release_slot();
+
+  // --- failures and deadlines (exchange_failure.cc)
   void upstream_failed(UpstreamFailure failure);
   bool may_retry(UpstreamFailure failure) const;
   bool replay_allowed() const;
   void retry();
   void count_failure(UpstreamFailure failure);
-  void release_upstream(bool reusable);
-  void release_slot();
+  void wait_for(Wait wait, bool progress);
 
   // --- moving bytes (exchange_relay.cc)
   enum class Step : std::uint8_t {
@@ -115,14 +130,13 @@ class Exchange final : public TimerHandler, public QueueTicket {
   void response_source_ended();
   void response_broken();
 
-  // --- our own answers and the end (exchange.cc)
+  // --- our own answers and the end (exchange_end.cc)
   void answer(int status, std::string_view code, std::string_view detail, std::string_view extra = {});
   void answer_page(int status, std::string_view content_type, std::string body, std::string_view extra);
   void pump_answer();
   void cut();
   void finish();
   void end(bool keep_alive);
-  void wait_for(Wait wait, bool progress);
   void enter(State state);
 
   Worker& worker_;

@@ -51,15 +51,15 @@ struct alignas(64) WorkerMetrics {
 
   // --- Requests that were to be forwarded. Each ends in exactly one of success, failed, client_gone.
   WorkerCount requests_total;    // a complete head that passed the checks of method, path, size and admission
-  WorkerCount requests_success;  // a complete response from a backend with a status under 500
+  WorkerCount requests_success;  // a complete response with a status under 500, a backend's or ours
   WorkerCount requests_failed;   // a 5xx of the backend or our own, or a response that broke off
   WorkerCount requests_client_gone;  // the client left first
   WorkerCount requests_local;        // answered by us: /lb/*
   WorkerCount requests_in_progress;  // gauge
 
   // --- Answers that we made ourselves, by status.
-  WorkerCount answered_400, answered_404, answered_408, answered_413, answered_414, answered_417,
-      answered_431;
+  WorkerCount answered_400, answered_404, answered_405, answered_408, answered_413, answered_414,
+      answered_417, answered_431;
   WorkerCount answered_501, answered_502, answered_503, answered_504, answered_505;
   void count_answer(int status) {
     WorkerCount* const place = answer(status);
@@ -138,6 +138,8 @@ struct alignas(64) WorkerMetrics {
         return &answered_400;
       case 404:
         return &answered_404;
+      case 405:
+        return &answered_405;
       case 408:
         return &answered_408;
       case 413:

@@ -1,0 +1,133 @@
+// Our own answers, and the ends of an exchange: finished, cut, abandoned.
+#include <span>
+#include <string>
+
+#include "common/json_writer.h"
+#include "lb/downstream.h"
+#include "lb/exchange.h"
+#include "lb/head_writer.h"
+#include "lb/worker.h"
+
+namespace dlb::lb {
+
+void Exchange::answer(int status, std::string_view code, std::string_view detail, std::string_view extra) {
+  std::string body = "{\"error\":";
+  append_json_string(body, code);
+  body += ",\"detail\":";
+  append_json_string(body, detail);
+  body += "}\n";
+  if (status >= 400) worker_.metrics().count_answer(status);
+  answer_page(status, "application/json", std::move(body), extra);
+}
+
+void Exchange::answer_page(int status, std::string_view content_type, std::string body,
+                           std::string_view extra) {
+  release_upstream(false);
+  status_ = status;
+  enter(State::Answering);
+  Buffer block = worker_.acquire_block(1024 + extra.size());
+  OwnHead head;
+  head.status = status;
+  head.content_type = content_type;
+  head.content_length = body.size();
+  head.keep_alive = client_keep_alive_ && request_.source_ended() && !worker_.draining();
+  head.http10_client = http10_client_;
+  head.extra = extra;
+  keep_downstream_ = head.keep_alive;
+  if (!block.valid() || !write_own_head(head, block)) return cut();
+  answer_.reserve(block.size() + body.size());
+  answer_ = block.data();
+  if (method_ != HttpMethod::Head) answer_ += body;
+  pump_answer();
+}
+
+void Exchange::pump_answer() {
+  Transport& transport = downstream_.transport();
+  bool progress = false;
+  while (answer_sent_ < answer_.size()) {
+    const IoResult wrote = transport.write(std::span(answer_).subspan(answer_sent_));
+    if (wrote.status == IoStatus::Error) return downstream_.close();
+    if (!wrote.ok()) return wait_for(Wait::ClientWrite, progress);
+    answer_sent_ += wrote.bytes;
+    worker_.metrics().client_bytes_out.add(wrote.bytes);
+    progress = true;
+  }
+  finish();
+}
+
+// --- the end
+
+// Breaks the connection off: what the client has is visibly incomplete.
+void Exchange::cut() {
+  if (state_ == State::Responding && transport_class_ == TransportClass::Feed) {
+    worker_.metrics().feed_interrupted_bodies.add();
+  }
+  client_keep_alive_ = false;
+  if (forwarded_) {
+    worker_.metrics().requests_failed.add();
+    forwarded_ = false;
+    worker_.metrics().requests_in_progress.sub();
+  }
+  downstream_.close();
+}
+
+// The response, a backend's or ours, has been handed to the kernel whole.
+void Exchange::finish() {
+  WorkerMetrics& metrics = worker_.metrics();
+  const TimePoint now = worker_.loop().now();
+  if (forwarded_) {
+    const bool success = status_ < 500;
+    (success ? metrics.requests_success : metrics.requests_failed).add();
+    metrics.finished(now, now - started_);
+    if (transport_class_ == TransportClass::Feed) {
+      if (state_ == State::Responding) {
+        WorkerMetrics::record(metrics.feed_body_us, now - head_at_);
+        if (success) metrics.feed_success.add();
+      } else {
+        metrics.feed_header_failures.add();
+      }
+    }
+    forwarded_ = false;
+    metrics.requests_in_progress.sub();
+  }
+  end(keep_downstream_);
+}
+
+void Exchange::end(bool keep_alive) {
+  const bool request_read = request_.source_ended();
+  release_upstream(false);
+  abandon();
+  downstream_.exchange_done(keep_alive, request_read, request_.leftover());
+}
+
+void Exchange::abandon() {
+  if (state_ == State::Done) return;
+  WorkerMetrics& metrics = worker_.metrics();
+  if (waiting()) {
+    metrics.queue_left.add();
+    worker_.leave_queue(*this);
+  }
+  timer_.cancel();
+  release_upstream(false);
+  if (admitted_) {
+    admitted_ = false;
+    worker_.shared().admissions.release();
+    metrics.admission_in_flight.sub();
+  }
+  if (retry_taken_) {
+    retry_taken_ = false;
+    worker_.retry_budget().give_back();
+  }
+  if (forwarded_) {
+    forwarded_ = false;
+    metrics.requests_client_gone.add();
+    metrics.requests_in_progress.sub();
+    if (state_ == State::Responding && transport_class_ == TransportClass::Feed) {
+      metrics.feed_interrupted_bodies.add();
+    }
+  }
+  enter(State::Done);
+  worker_.exchanges().retire(self_);
+}
+
+}  // namespace dlb::lb

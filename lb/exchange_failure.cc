@@ -1,0 +1,179 @@
+// When a backend's side of an exchange fails: what is counted, whether it is tried once more, what the client
+// is told; and the deadlines that make it fail.
+#include "lb/downstream.h"
+#include "lb/exchange.h"
+#include "lb/worker.h"
+
+namespace dlb::lb {
+namespace {
+
+constexpr std::string_view kRetryAfter = "Retry-After: 1\r\n";
+
+}  // namespace
+
+void Exchange::count_failure(UpstreamFailure failure) {
+  WorkerMetrics& metrics = worker_.metrics();
+  BackendCounters& counters = worker_.shared().backends.at(choice_.backend).counters;
+  switch (failure) {
+    case UpstreamFailure::ConnectRefused:
+      metrics.backend_connect_errors.add();
+      count(counters.connect_failures);
+      worker_.shared().passive.note_connect_failure(choice_.backend);
+      return;
+    case UpstreamFailure::ConnectTimeout:
+      metrics.backend_connect_timeouts.add();
+      count(counters.connect_failures);
+      worker_.shared().passive.note_connect_failure(choice_.backend);
+      return;
+    case UpstreamFailure::Broken:
+      metrics.backend_resets.add();
+      count(counters.resets);
+      return;
+    case UpstreamFailure::HeadTimeout:
+      metrics.backend_timeouts.add();
+      count(counters.timeouts);
+      return;
+    case UpstreamFailure::BadResponse:
+      metrics.backend_bad_responses.add();
+      count(counters.response_failures);
+      return;
+    case UpstreamFailure::NoDescriptor:
+      return;
+  }
+}
+
+// Whether a second delivery of a request whose bytes may have arrived is harmless and possible.
+bool Exchange::replay_allowed() const { return replay_path_ && request_.can_rewind(); }
+
+bool Exchange::may_retry(UpstreamFailure failure) const {
+  if (retry_taken_) return false;
+  switch (failure) {
+    case UpstreamFailure::ConnectRefused:
+    case UpstreamFailure::ConnectTimeout:
+      return true;
+    case UpstreamFailure::Broken:
+      if (request_.nothing_sent_yet()) return true;
+      return response_bytes_ == 0 && replay_allowed();
+    case UpstreamFailure::HeadTimeout:
+    case UpstreamFailure::BadResponse:
+    case UpstreamFailure::NoDescriptor:
+      return false;
+  }
+  return false;
+}
+
+void Exchange::upstream_failed(UpstreamFailure failure) {
+  const bool was_pooled = upstream_ != nullptr && upstream_->reused();
+  const bool wants_retry = may_retry(failure);
+  if (failure == UpstreamFailure::Broken && was_pooled && response_bytes_ == 0) {
+    worker_.metrics().upstream_closed_by_peer.add();  // the race of every keep-alive: no fault of the backend
+  } else {
+    count_failure(failure);
+    worker_.note_failure(choice_.backend);
+  }
+  if (upstream_ != nullptr) {
+    upstream_->close();
+    upstream_ = nullptr;
+  }
+  response_in_.reset();
+  if (wants_retry) {
+    if (worker_.retry_budget().try_take(worker_.metrics().requests_in_progress.get())) {
+      return retry();
+    }
+    release_upstream(false);
+    if (worker_.wait_for_retry(*this, choice_.backend)) {
+      enter(State::Queued);
+      return wait_for(Wait::Queue, true);
+    }
+    worker_.metrics().retries_refused.add();
+  }
+  release_upstream(false);
+  switch (failure) {
+    case UpstreamFailure::ConnectTimeout:
+      return answer(504, "backend_timeout", "the backend did not accept the connection in time");
+    case UpstreamFailure::HeadTimeout:
+      return answer(504, "backend_timeout", "the backend did not answer in time");
+    case UpstreamFailure::ConnectRefused:
+      return answer(502, "backend_unreachable", "the backend refused the connection");
+    case UpstreamFailure::Broken:
+      return answer(502, "backend_broken", "the backend closed the connection before it answered");
+    case UpstreamFailure::BadResponse:
+      return answer(502, "backend_broken", "the backend's response is not valid HTTP");
+    case UpstreamFailure::NoDescriptor:
+      return answer(503, "overloaded", "the balancer has no descriptor left for a backend connection",
+                    kRetryAfter);
+  }
+}
+
+// Once more, on another backend when there is one, by a fresh connection in any case. The place in the budget
+// is ours.
+void Exchange::retry() {
+  retry_taken_ = true;
+  worker_.metrics().retries.add();
+  count(worker_.shared().backends.at(choice_.backend).counters.retried_away);
+  release_upstream(false);
+  request_.rewind();
+  if (state_ != State::Queued) enter(State::Starting);
+  wait_for(Wait::Nothing, false);
+  route();
+}
+
+void Exchange::on_retry_granted() { retry(); }
+
+// --- timers
+
+void Exchange::wait_for(Wait wait, bool progress) {
+  if (wait == wait_ && !progress) return;
+  wait_ = wait;
+  WorkerTimers& timers = worker_.timers();
+  switch (wait) {
+    case Wait::Nothing:
+      return timer_.cancel();
+    case Wait::Queue:
+      return timers.queue.arm(timer_);
+    case Wait::Connect:
+      return timers.connect.arm(timer_);
+    case Wait::ClientBody:
+      return timers.client_body.arm(timer_);
+    case Wait::ResponseHead:
+      return timers.response_head.arm(timer_);
+    case Wait::ResponseBody:
+      return timers.response_body.arm(timer_);
+    case Wait::ClientWrite:
+      return timers.client_write.arm(timer_);
+  }
+}
+
+void Exchange::on_timer(Timer&) {
+  const Wait wait = wait_;
+  wait_ = Wait::Nothing;
+  WorkerMetrics& metrics = worker_.metrics();
+  switch (wait) {
+    case Wait::Nothing:
+      return;
+    case Wait::Queue:
+      metrics.queue_timeouts.add();
+      worker_.leave_queue(*this);
+      return answer(503, "queue_timeout", "no backend had a free slot within backend-queue-timeout",
+                    kRetryAfter);
+    case Wait::Connect:
+      return upstream_failed(UpstreamFailure::ConnectTimeout);
+    case Wait::ResponseHead:
+      return upstream_failed(UpstreamFailure::HeadTimeout);
+    case Wait::ClientBody:
+      metrics.client_body_timeouts.add();
+      client_keep_alive_ = false;
+      if (state_ == State::Responding) return cut();
+      release_upstream(false);
+      return answer(408, "timeout", "the request body stopped coming");
+    case Wait::ResponseBody:
+      metrics.backend_timeouts.add();
+      count(worker_.shared().backends.at(choice_.backend).counters.timeouts);
+      return cut();
+    case Wait::ClientWrite:
+      metrics.client_write_timeouts.add();
+      return cut();
+  }
+}
+
+}  // namespace dlb::lb
