@@ -1,6 +1,6 @@
 #include "backend/message_rules.h"
 
-#include <array>
+#include <cstring>
 
 namespace dlb::backend {
 namespace {
@@ -43,6 +43,19 @@ std::size_t decode(std::string_view text, std::size_t at, std::uint32_t& code) {
   return length;
 }
 
+// Whether the eight bytes at `text` are printable ASCII: the common case, eight code points and nothing to
+// note.
+bool is_plain_ascii_word(const char* text) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, text, sizeof word);
+  constexpr std::uint64_t kOnes = 0x0101010101010101U;
+  constexpr std::uint64_t kHighs = 0x8080808080808080U;
+  const std::uint64_t below_space = (word - kOnes * 0x20) & ~word;
+  const std::uint64_t not_del = word ^ (kOnes * 0x7F);
+  const std::uint64_t is_del = (not_del - kOnes) & ~not_del;
+  return ((word | below_space | is_del) & kHighs) == 0;
+}
+
 std::optional<InputError> check_short_text(std::string_view text, std::string_view field,
                                            std::size_t max_characters) {
   if (text.empty()) return field_error(field, "must not be empty");
@@ -70,6 +83,11 @@ TextShape shape_of(std::string_view text) {
   TextShape shape;
   std::size_t at = 0;
   while (at < text.size()) {
+    if (text.size() - at >= 8 && is_plain_ascii_word(text.data() + at)) {
+      at += 8;
+      shape.characters += 8;
+      continue;
+    }
     std::uint32_t code = 0;
     const std::size_t length = decode(text, at, code);
     if (length == 0) return shape;

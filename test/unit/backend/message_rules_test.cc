@@ -18,6 +18,21 @@ TEST_CASE("counts code points and agrees with a second UTF-8 validator") {
   CHECK(shape_of("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80").characters == 4);
   CHECK(shape_of("\xEF\xBF\xBF").valid_utf8);
   CHECK(shape_of("\xF4\x8F\xBF\xBF").valid_utf8);
+  // Eight bytes at a time or one by one: the same, wherever a special byte stands.
+  for (std::size_t length = 0; length < 20; ++length) {
+    for (std::size_t at = 0; at < length; ++at) {
+      for (int byte = 0; byte < 256; ++byte) {
+        std::string text(length, 'a');
+        text[at] = static_cast<char>(byte);
+        const TextShape shape = shape_of(text);
+        const bool ascii = byte < 0x80;
+        REQUIRE(shape.valid_utf8 == ascii);
+        if (ascii) REQUIRE(shape.characters == length);
+        REQUIRE(shape.has_control == (ascii && (byte < 0x20 || byte == 0x7F)));
+        REQUIRE(shape.has_nul == (byte == 0));
+      }
+    }
+  }
   Rng rng(7);
   const unsigned char edges[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF,
                                  0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF};
