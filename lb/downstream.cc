@@ -114,6 +114,8 @@ void Downstream::read_heads() {
     scanned_ = seen_ = 0;
     if (result.status == ParseStatus::Bad) return answer_bad_head(result);
     start_exchange(result);
+    // A client that sent its request and a RST in one go: no further event will say so.
+    if (state_ == State::Exchanging && transport_.hung_up()) return close();
     if (state_ != State::Idle) return;
     if (in_.empty() && !transport_.read_ready()) {
       in_.reset();

@@ -17,8 +17,24 @@ Upstream::Upstream(Worker& worker, std::uint32_t backend, TransportClass transpo
       idle_timer_(*this),
       self_(self),
       backend_(backend),
-      transport_class_(transport_class),
-      state_(connecting ? State::Connecting : State::Busy) {}
+      transport_class_(transport_class) {
+  enter(connecting ? State::Connecting : State::Busy);
+}
+
+// The idle ones of both transports are counted by their pool.
+void Upstream::enter(State state) {
+  WorkerMetrics& metrics = worker_.metrics();
+  const bool feed = transport_class_ == TransportClass::Feed;
+  const auto count = [&](State of, void (WorkerCount::*change)(std::uint64_t)) {
+    if (of == State::Connecting) (metrics.upstream_connecting.*change)(1);
+    if (of == State::Busy) (metrics.upstream_busy.*change)(1);
+    if (of == State::Busy && feed) (metrics.upstream_feed_busy.*change)(1);
+    if (of == State::Idle && feed) (metrics.upstream_feed_idle.*change)(1);
+  };
+  count(state_, &WorkerCount::sub);
+  count(state, &WorkerCount::add);
+  state_ = state;
+}
 
 Result<void> Upstream::attach() { return transport_.attach(worker_.loop(), *this); }
 
@@ -26,13 +42,13 @@ void Upstream::lend(Exchange& user) {
   user_ = &user;
   ++exchanges_;
   idle_timer_.cancel();
-  if (state_ == State::Idle) state_ = State::Busy;
+  if (state_ == State::Idle) enter(State::Busy);
 }
 
 void Upstream::rest() {
   DLB_CHECK(state_ == State::Busy);
   user_ = nullptr;
-  state_ = State::Idle;
+  enter(State::Idle);
   idle_since_turn_ = worker_.loop().counters().turns;
   worker_.timers().upstream_idle.arm(idle_timer_);
 }
@@ -47,7 +63,10 @@ void Upstream::on_events(std::uint32_t events) {
   if (user_ != nullptr) user_->on_upstream_events();
 }
 
-void Upstream::on_timer(Timer&) { close(); }
+void Upstream::on_timer(Timer&) {
+  worker_.metrics().upstream_idle_timeouts.add();
+  close();
+}
 
 bool Upstream::peek_clean() const {
   char byte = 0;
@@ -58,7 +77,7 @@ bool Upstream::peek_clean() const {
 void Upstream::close() {
   if (state_ == State::Closed) return;
   if (state_ == State::Idle) worker_.pool().remove(*this);
-  state_ = State::Closed;
+  enter(State::Closed);
   user_ = nullptr;
   idle_timer_.cancel();
   transport_.close(worker_.loop());

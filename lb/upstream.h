@@ -36,7 +36,7 @@ class Upstream final : public EventHandler, public TimerHandler {
   void lend(Exchange& user);
   // Into the pool's Idle state. The caller has put it into the pool.
   void rest();
-  void mark_connected() { state_ = State::Busy; }
+  void mark_connected() { enter(State::Busy); }
   // True when nothing waits to be read: what is idle must stay silent. One syscall (a peek).
   bool peek_clean() const;
   void close();  // idempotent; leaves the pool when idle
@@ -52,6 +52,8 @@ class Upstream final : public EventHandler, public TimerHandler {
  private:
   friend class UpstreamPool;
 
+  void enter(State state);
+
   Worker& worker_;
   Exchange* user_ = nullptr;  // while Connecting or Busy
   Transport transport_;
@@ -64,7 +66,7 @@ class Upstream final : public EventHandler, public TimerHandler {
   std::uint32_t backend_;
   std::uint32_t exchanges_ = 0;
   TransportClass transport_class_;
-  State state_;
+  State state_ = State::Closed;  // entered for good in the constructor
 };
 
 }  // namespace dlb::lb
