@@ -49,7 +49,6 @@ REQUESTS = [
     ("HTTP/2 preface", "PRI * HTTP/2.0||SM||", {400, 505}),
     ("unknown method", "FROB / HTTP/1.1|Host: a||", {501}),
     ("method in small letters", "get / HTTP/1.1|Host: a||", {400, 501}),
-    ("CONNECT", "CONNECT a:443 HTTP/1.1|Host: a:443||", {400, 405, 501}),
 ]
 
 CHUNKS = [
@@ -122,6 +121,13 @@ class Requests(Case):
                 self.assertIn(response.status, (200, 400))
         for request in a.requests:
             self.assertEqual((request.all("content-length"), request.body), (["3"], b"abc"))
+
+    def test_connect_is_refused(self):
+        a = self.scripted()
+        balancer = self.balancer(a)
+        with balancer.client() as client:
+            self.assertIn(client.request("CONNECT a:443 HTTP/1.1|Host: a:443||").status, (400, 405, 501))
+        self.assertEqual(a.deliveries(), 0)
 
     def test_version_1_2_is_answered_or_refused(self):
         balancer = self.balancer(self.scripted())

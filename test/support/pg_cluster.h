@@ -42,11 +42,13 @@ class PgCluster {
     std::filesystem::remove_all(folder_, ignored);
   }
 
+  // Idempotent.
   void start() {
-    DLB_CHECK_MSG(
-        run("pg_ctl -D " + folder_ + "/data -w -l " + folder_ + "/server.log -o '-p " +
-            std::to_string(port_) + " -k " + folder_ + " -c listen_addresses=127.0.0.1' start") == 0,
-        log_text());
+    if (running_) return;
+    DLB_CHECK_MSG(run("pg_ctl -D " + folder_ + "/data -w -l " + folder_ + "/server.log -o '-p " +
+                      std::to_string(port_) + " -k " + folder_ +
+                      " -c listen_addresses=127.0.0.1 -c fsync=off' start") == 0,
+                  log_text());
     running_ = true;
   }
   // "fast" or "immediate".

@@ -146,6 +146,7 @@ class Balancer(Program):
         super().__init__(folder, name)
         self.port = free_port()
         self.backends = backends
+        self.with_statistics = options.get("stats_path") != "" and all(getattr(b, "stats", 1) is not None for b in backends)
         self.config_path = os.path.join(folder, name + ".toml")
         settings = dict(self.DEFAULTS, listen=f"127.0.0.1:{self.port}", **options)
         lines = [f"{key.replace('_', '-')} = {toml_value(value)}" for key, value in settings.items()]
@@ -167,11 +168,10 @@ class Balancer(Program):
             return sum(backend["healthy"] for backend in self.status()["backends"]) >= wanted
 
         wait_until(ready, timeout, f"{wanted} healthy backends in /lb/status")
-        if self.backends and self.backends[0].__class__.__name__ == "ScriptedBackend":
-            # The first statistics are in too, so no staleness penalty makes the first picks special.
-            wait_until(lambda: all(backend.stats is None or any(p.path == "/internal/stats" for p in backend.probes)
-                                   or backend.health[0] != 200 for backend in self.backends),
-                       5, "the first statistics")
+        if self.with_statistics:
+            # The first statistics are in too, so that no staleness penalty makes the first picks special.
+            wait_until(lambda: all(backend["statistics_age_ms"] is not None or not backend["healthy"]
+                                   for backend in self.status()["backends"]), 5, "the first statistics")
         return self
 
     def client(self, **options):
