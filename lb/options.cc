@@ -1,6 +1,7 @@
 // The rows of the balancer's options, and the rules that go across them. Start-up and (later) reload only.
 #include "lb/options.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <simdjson.h>
 
@@ -35,7 +36,7 @@ constexpr OptionRow kRows[] = {
     // Listening
     option<&Options::listen>("listen", {.unit = "address", .help = "Public HTTP listener."}),
     option<&Options::workers>("workers",
-                              {.min = 0, .max = 256, .help = "Data threads; 0: one per CPU of the quota."}),
+                              {.min = 0, .max = 64, .help = "Data threads; 0: one per CPU of the quota."}),
     option<&Options::public_status>(
         "public-status", {.help = "Serve /lb/health, /lb/status and /lb/metrics on the public listener."}),
 
@@ -148,8 +149,6 @@ constexpr OptionRow kRows[] = {
     option<&Options::proxy_buffer_bytes>(
         "proxy-buffer-bytes",
         {.min = kib(4), .max = mib(16), .help = "Buffer per direction of a running exchange."}),
-    option<&Options::proxy_feed_buffer_bytes>(
-        "proxy-feed-buffer-bytes", {.max = mib(16), .help = "The same for feeds; 0: proxy-buffer-bytes."}),
     option<&Options::proxy_feed_read_buffer_bytes>(
         "proxy-feed-read-buffer-bytes",
         {.max = mib(64), .help = "Socket read buffer of feed connections; 0: not set."}),
@@ -182,17 +181,13 @@ constexpr OptionRow kRows[] = {
                                            {.min = std::chrono::milliseconds(1),
                                             .max = kMaxTime,
                                             .help = "Without progress of a response to the client."}),
-    option<&Options::client_feed_write_buffer_bytes>(
-        "client-feed-write-buffer-bytes",
-        {.max = mib(64), .help = "Socket write buffer while a feed is sent; 0: not set."}),
     option<&Options::max_header_bytes>("max-header-bytes",
                                        {.min = kib(1), .max = mib(1), .help = "Request head; over it 431."}),
-    option<&Options::max_body_bytes>("max-body-bytes", {.max = ByteSize{std::uint64_t{1} << 40},
-                                                        .help = "Request body; over it 413. 0: no limit."}),
+    option<&Options::max_body_bytes>(
+        "max-body-bytes", {.max = ByteSize{std::uint64_t{1} << 40}, .help = "Request body; over it 413."}),
     option<&Options::trusted_proxies>(
         "trusted-proxies",
-        {.unit = "addresses",
-         .help = "Peers whose X-Forwarded-* fields are believed: addresses or a.b.c.d/n."}),
+        {.unit = "addresses", .help = "Addresses of peers whose X-Forwarded-* fields are believed."}),
     option<&Options::socket_read_buffer_bytes>(
         "socket-read-buffer-bytes", {.max = mib(64), .help = "Of every connection; 0: tuned by the kernel."}),
     option<&Options::socket_write_buffer_bytes>(
@@ -350,6 +345,22 @@ Result<void> check_path(const LoadedOptions& loaded, std::string_view name, std:
   return {};
 }
 
+// Each trusted proxy as the data path writes a peer's address, so that comparing texts compares addresses.
+Result<void> finish_trusted_proxies(const LoadedOptions& loaded, Options& options) {
+  for (std::string& proxy : options.trusted_proxies) {
+    std::array<unsigned char, sizeof(in6_addr)> bytes{};
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    const int family = proxy.find(':') == std::string::npos ? AF_INET : AF_INET6;
+    if (::inet_pton(family, proxy.c_str(), bytes.data()) != 1 ||
+        ::inet_ntop(family, bytes.data(), text.data(), text.size()) == nullptr) {
+      return loaded.at("trusted-proxies",
+                       fmt::format("\"{}\": expected an IP address, such as 10.0.0.5 or ::1", proxy));
+    }
+    proxy = text.data();
+  }
+  return {};
+}
+
 }  // namespace
 
 const OptionTable kOptionTable = {
@@ -382,6 +393,7 @@ Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
   options.health_method_kind = options.health_method == "TCP"    ? HealthMethod::Tcp
                                : options.health_method == "HEAD" ? HealthMethod::Head
                                                                  : HealthMethod::Get;
+  if (auto proxies = finish_trusted_proxies(loaded, options); !proxies) return proxies;
   if (auto checked = check_path(loaded, "health-path", options.health_path); !checked) return checked;
   if (!options.stats_path.empty()) {
     if (auto checked = check_path(loaded, "stats-path", options.stats_path); !checked) return checked;

@@ -75,7 +75,6 @@ struct Options {
   std::int64_t proxy_max_feed_conns_per_host = 4;
   Duration proxy_idle_timeout = std::chrono::seconds(10);
   ByteSize proxy_buffer_bytes = kib(16);
-  ByteSize proxy_feed_buffer_bytes;  // 0: proxy_buffer_bytes
   ByteSize proxy_feed_read_buffer_bytes;
   std::vector<std::string> feed_paths = {"/feed"};
   std::vector<std::string> deny_paths = {"/internal/"};
@@ -88,11 +87,10 @@ struct Options {
   Duration client_header_timeout = std::chrono::seconds(10);
   Duration client_body_timeout = std::chrono::seconds(30);   // without progress
   Duration client_write_timeout = std::chrono::seconds(30);  // without progress
-  ByteSize client_feed_write_buffer_bytes;
   ByteSize max_header_bytes = kib(16);
   ByteSize max_body_bytes = mib(8);
-  std::vector<std::string> trusted_proxies;
-  ByteSize socket_read_buffer_bytes;  // 0: tuned by the kernel
+  std::vector<std::string> trusted_proxies;  // addresses in canonical text, after finish_options()
+  ByteSize socket_read_buffer_bytes;         // 0: tuned by the kernel
   ByteSize socket_write_buffer_bytes;
 
   // Stopping

@@ -3,6 +3,8 @@
 #include <simdjson.h>
 
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -223,6 +225,21 @@ TEST_CASE("the Prometheus text has every backend as a label, escaped") {
 TEST_CASE("every row keeps the naming rules") {
   CHECK(metric_row_faults(lb_metric_rows()) == std::vector<std::string>{});
   CHECK(metric_row_faults(backend_metric_rows()) == std::vector<std::string>{});
+}
+
+// The tables in README.md are the rows, word by word.
+TEST_CASE("lb/README.md has every metric and option as declared") {
+  std::ifstream file("lb/README.md");
+  const std::string readme((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  REQUIRE(readme.size() > 1000);
+  CHECK_THAT(readme, Contains(metrics_markdown(lb_metric_rows())));
+  CHECK_THAT(readme, Contains(metrics_markdown(backend_metric_rows(), "backend")));
+  const char* argv[] = {"lb", "--help-markdown"};
+  const char* environment[] = {nullptr};
+  Options options;
+  const auto loaded = load_options(kOptionTable, options, 2, argv, environment);
+  REQUIRE(loaded);
+  CHECK_THAT(readme, Contains(loaded->help));
 }
 
 TEST_CASE("the format of /lb/metrics by query, then by Accept") {
