@@ -88,18 +88,19 @@ ChunkDecoder::Step ChunkDecoder::next(std::string_view input) {
       case State::Trailer: {
         const std::string_view rest = input.substr(i);
         const std::size_t allowed = kMaxTrailerBytes - trailer_bytes_;  // for this line with its CRLF
-        const std::size_t cr = rest.substr(0, std::max<std::size_t>(allowed, 2)).find_first_of("\r\n");
-        if (std::min(cr, rest.size()) > 0 && std::min(cr, rest.size()) + 2 > allowed) {
-          return bad("the trailers are too large");
+        const std::size_t lf = rest.substr(0, std::max<std::size_t>(allowed, 2)).find('\n');
+        if (lf == std::string_view::npos) {
+          if (rest.find('\r') < rest.size() - 1) return bad("a bare CR in a trailer line");
+          if (rest.size() >= allowed && rest != "\r") return bad("the trailers are too large");
+          return {Status::NeedMore, i, {}, {}};
         }
-        if (cr == std::string_view::npos) return {Status::NeedMore, i, {}, {}};
-        if (rest[cr] == '\n') return bad("a trailer line ends with a bare LF");
-        if (cr + 1 == rest.size()) return {Status::NeedMore, i, {}, {}};
-        if (rest[cr + 1] != '\n') return bad("a bare CR in a trailer line");
+        if (lf == 0 || rest[lf - 1] != '\r') return bad("a trailer line ends with a bare LF");
+        const std::size_t cr = lf - 1;
         if (cr == 0) {
           state_ = State::End;
           return {Status::End, i + 2, {}, {}};
         }
+        if (cr + 2 > allowed) return bad("the trailers are too large");
         if (http::field_line_colon(rest.substr(0, cr)) == std::string_view::npos) {
           return bad("a trailer line is malformed");
         }
