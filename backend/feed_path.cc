@@ -139,12 +139,16 @@ void FeedPath::send_older() {
   driver_.send_read({from, rows, kReadBytes});
 }
 
-void FeedPath::on_rows(std::span<const StoredRow> rows, bool complete) {
+void FeedPath::on_rows(std::string_view generation, std::span<const StoredRow> rows, bool complete) {
   const Reading reading = std::exchange(reading_, Reading::Nothing);
   stats_.feed_refresh_seconds_sum += seconds(loop_.now() - read_sent_);
   ++stats_.feed_refreshes;
   DLB_CHECK(reading == Reading::Refresh || reading == Reading::Older);
-  if (reading == Reading::Refresh) {
+  if (generation != generation_) {
+    // Another process has noticed it first; this one may have had no row by which to notice.
+    forget_all();
+    generation_ = generation;
+  } else if (reading == Reading::Refresh) {
     on_refresh_rows(rows, complete);
   } else if (!older_.empty()) {
     on_older_rows(rows, complete);

@@ -67,8 +67,8 @@ class FeedPath final : public HeapTimerHandler {
 
   // From the driver. Each may send.
   void on_reader_up(std::string_view generation);
-  // `complete`: the database has no rows behind the last of these.
-  void on_rows(std::span<const StoredRow> rows, bool complete);
+  // `generation` as read just before the rows. `complete`: the database has no rows behind the last of these.
+  void on_rows(std::string_view generation, std::span<const StoredRow> rows, bool complete);
   void on_generation(std::string_view generation);
   void on_read_failed();
   // Readiness has changed: lost, or found to be away.

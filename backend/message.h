@@ -1,4 +1,5 @@
-// Chat messages as values, and what the store answers about them. Shared by the HTTP API, WSS sessions and both stores.
+// Chat messages as values, and what the store answers about them. Shared by the HTTP API, WSS sessions and
+// both stores.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ struct NewMessage {
   std::string client_name;  // 1-64 code points
   std::string text;         // 1 byte to 64 KiB, byte-exact
   MessageSource source = MessageSource::Http;
-  std::string signature;    // base64 RSA-PSS, WSS only
+  std::string signature;  // base64 RSA-PSS, WSS only
 };
 
 // A committed row, decrypted. Sequences rise in commit order; timestamps are microseconds since the epoch.
@@ -40,10 +41,10 @@ enum class PutStatus : std::uint8_t {
 
 struct PutOutcome {
   PutStatus status = PutStatus::Unavailable;
-  std::int64_t sequence = 0;      // Created, Duplicate
-  std::int64_t timestamp_us = 0;  // Created, Duplicate
+  std::int64_t sequence = 0;                   // Created, Duplicate
+  std::int64_t timestamp_us = 0;               // Created, Duplicate
   MessageSource source = MessageSource::Http;  // the stored row's
-  std::string detail;             // one sentence for people; no secret and no message text
+  std::string detail;                          // one sentence for people; no secret and no message text
 };
 
 }  // namespace dlb::backend

@@ -1,6 +1,7 @@
-// MessageStore: the asynchronous interface that the HTTP API and WSS sessions see; PostgresStore and SqliteStore
-// implement it with the same semantics. All calls and all answers happen on the backend's loop thread. Answers name their
-// asker by a token (a packed Handle), never by pointer, and may come inside the call itself (queue full) or later.
+// MessageStore: the asynchronous interface that the HTTP API and WSS sessions see; PostgresStore and
+// SqliteStore implement it with the same semantics. All calls and all answers happen on the backend's loop
+// thread. Answers name their asker by a token (a packed Handle), never by pointer, and may come inside the
+// call itself (queue full) or later.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@
 
 namespace dlb::backend {
 
-// One page of the feed as bytes ready to send: `{"messages":[...],"count":N}` (plus `has_more` and `next_after` for a
-// page). `available` false: the database can't be read now (503).
+// One page of the feed as bytes ready to send: `{"messages":[...],"count":N}` (plus `has_more` and
+// `next_after` for a page). `available` false: the database can't be read now (503).
 struct FeedAnswer {
   bool available = false;
   HttpBody body;
@@ -43,8 +44,10 @@ class MessageStoreClient {
 
 // Figures for /internal/stats and /metrics. Counts since start; durations in seconds.
 struct MessageStoreStats {
-  std::uint64_t puts = 0, created = 0, duplicates = 0, conflicts = 0, unavailable = 0, outcome_unknown = 0, refused = 0;
-  std::uint64_t batches = 0, batch_rows = 0, batch_retries = 0, queue_full = 0, queue_timeouts = 0, reconnects = 0;
+  std::uint64_t puts = 0, created = 0, duplicates = 0, conflicts = 0, unavailable = 0, outcome_unknown = 0,
+                refused = 0;
+  std::uint64_t batches = 0, batch_rows = 0, batch_retries = 0, queue_full = 0, queue_timeouts = 0,
+                reconnects = 0;
   std::uint64_t queued_rows = 0, queued_bytes = 0, batches_in_flight = 0;  // now
   double batch_seconds_sum = 0, batch_seconds_max = 0, queue_wait_seconds_sum = 0;
   std::uint64_t encrypts = 0, decrypts = 0, undecryptable = 0;

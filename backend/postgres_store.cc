@@ -18,6 +18,7 @@ constexpr Duration kReplyGrace = std::chrono::seconds(1);  // over the server's 
 
 // What a tag on the writer or reader stands for: the kind in the low bits, the batch above.
 enum class Tag : std::uint64_t {
+  ReadGeneration,
   Insert,
   Find,
   Reserve,
@@ -316,6 +317,7 @@ void PostgresStore::on_found(std::uint64_t batch_id, const PgReply* reply) {
 // --- reading ---
 
 void PostgresStore::send_read(const RowsRequest& request) {
+  reader_.send(make_tag(Tag::ReadGeneration), "read_generation", {});
   reader_.send(make_tag(Tag::Read), "read_rows",
                {{PgType::Int8, pg_int8(request.from)},
                 {PgType::Int8, pg_int8(request.max_rows)},
@@ -336,31 +338,46 @@ void PostgresStore::on_reader_reply(std::uint64_t tag, const PgReply& reply) {
     log_.warn("feed read failed", {{"why", reply.text()}});
     if (kind == Tag::Generation || judge_sqlstate(reply.sqlstate()).reconnect)
       reader_.reconnect_soon(reply.text());
+    if (kind == Tag::ReadGeneration) generation_read_.reset();
     if (kind == Tag::Read || kind == Tag::RenewedGeneration) feeds_.on_read_failed();
     return;
   }
   switch (kind) {
     case Tag::Read: {
+      if (!generation_read_.has_value()) return feeds_.on_read_failed();
       std::vector<StoredRow> rows;
       rows.reserve(static_cast<std::size_t>(reply.rows()));
       for (int row = 0; row < reply.rows(); ++row) rows.push_back(pg_stored_row(reply, row));
       const std::int64_t total = rows.empty() ? 0 : pg_integer(reply.value(0, kPgRowColumns));
-      feeds_.on_rows(rows, total == std::ssize(rows) && total < max_rows_asked_);
+      feeds_.on_rows(*generation_read_, rows, total == std::ssize(rows) && total < max_rows_asked_);
       return;
     }
+    case Tag::ReadGeneration:
+      generation_read_.reset();
+      if (reply.rows() > 0) {
+        generation_read_ = std::string(reply.value(0, 0));
+      } else {
+        make_generation();
+      }
+      return;
     case Tag::Generation:
     case Tag::RenewedGeneration:
       if (reply.rows() == 0) {
         if (kind == Tag::RenewedGeneration) feeds_.on_read_failed();
-        writer_.reconnect_soon("the table chat_meta has no generation");  // its set-up makes one
-        reader_.reconnect_soon("the table chat_meta has no generation");
-        return;
+        return make_generation();
       }
       if (kind == Tag::RenewedGeneration) return feeds_.on_generation(reply.value(0, 0));
       generation_known_ = true;
       return feeds_.on_reader_up(reply.value(0, 0));
     default:
       return;
+  }
+}
+
+// The row was deleted: the writer's set-up makes one.
+void PostgresStore::make_generation() {
+  for (PgConnection* connection : {&writer_, &reader_}) {
+    connection->reconnect_soon("the table chat_meta has no generation");
   }
 }
 

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -62,6 +64,7 @@ class PostgresStore final : public StoreBase, PgConnectionClient, HeapTimerHandl
   void on_health_reply(std::uint64_t tag, const PgReply& reply);
   void on_heap_timer(HeapTimer& timer) override;
   void notify();
+  void make_generation();
   PgConnectionConfig connection_config(const PgUrl& url, const char* purpose) const;
   PgConnectionConfig writer_config(const PgUrl& url) const;
   PgConnectionConfig reader_config(const PgUrl& url) const;
@@ -75,6 +78,7 @@ class PostgresStore final : public StoreBase, PgConnectionClient, HeapTimerHandl
   bool reader_started_ = false;
   bool generation_known_ = false;
   std::int64_t max_rows_asked_ = 0;
+  std::optional<std::string> generation_read_;  // just before the rows that are awaited
   std::unordered_map<std::uint64_t, Writing> writing_;
 
   std::int64_t notify_first_ = 0;  // committed here and not announced yet; 0: nothing

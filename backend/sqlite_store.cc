@@ -154,7 +154,7 @@ void SqliteStore::on_reader_result(SqliteResult& result) {
     log_.warn("read failed", {{"why", result.detail}});
     feeds_.on_read_failed();
   } else if (result.kind == SqliteJob::Kind::Read) {
-    feeds_.on_rows(result.rows, result.complete);
+    feeds_.on_rows(result.text, result.rows, result.complete);
   } else if (result.kind == SqliteJob::Kind::Generation) {
     feeds_.on_generation(result.text);
   }

@@ -215,7 +215,7 @@ bool SqliteWorker::prepare(sqlite3_stmt*& statement, const char* sql, SqliteResu
 }
 
 void SqliteWorker::close() {
-  for (sqlite3_stmt** statement : {&insert_, &find_, &read_}) {
+  for (sqlite3_stmt** statement : {&insert_, &find_, &read_, &generation_}) {
     sqlite3_finalize(*statement);
     *statement = nullptr;
   }
@@ -267,18 +267,25 @@ void SqliteWorker::open(SqliteResult& result) {
           "INSERT INTO chat_messages (message_id, client_name, key_id, nonce, ciphertext, source, signature, "
           "created_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (message_id) DO NOTHING",
           result) &&
-      prepare(find_, find_sql.c_str(), result) && prepare(read_, read_sql.c_str(), result);
+      prepare(find_, find_sql.c_str(), result) && prepare(read_, read_sql.c_str(), result) &&
+      prepare(generation_, "SELECT value FROM chat_meta WHERE name = 'generation'", result);
   if (!ok) {
     close();
     return;
   }
-  const OneTime generation(db_, "SELECT value FROM chat_meta WHERE name = 'generation'");
-  if (!generation.ok() || sqlite3_step(generation.get()) != SQLITE_ROW) {
-    result.detail = "the table chat_meta has no generation";
-    return;
+  result.ok = read_generation(result);
+}
+
+bool SqliteWorker::read_generation(SqliteResult& result) {
+  const InUse use(generation_);
+  const int step = sqlite3_step(generation_);
+  if (step == SQLITE_ROW) {
+    result.text = text_column(generation_, 0);
+    return true;
   }
-  result.text = text_column(generation.get(), 0);
-  result.ok = true;
+  fail(result, "read generation");
+  if (step == SQLITE_DONE) broken_ = true;  // opening makes one
+  return false;
 }
 
 void SqliteWorker::write(const SqliteJob& job, SqliteResult& result) {
@@ -354,6 +361,7 @@ StoredRow SqliteWorker::stored_row(sqlite3_stmt* statement, SqliteResult& result
 }
 
 void SqliteWorker::read(const SqliteJob& job, SqliteResult& result) {
+  if (!read_generation(result)) return;
   const InUse use(read_);
   sqlite3_bind_int64(read_, 1, job.from);
   sqlite3_bind_int64(read_, 2, job.max_rows);
@@ -399,10 +407,7 @@ void SqliteWorker::renew(const SqliteJob& job, SqliteResult& result) {
     bind_text(update.get(), 2, job.text);
     if (sqlite3_step(update.get()) != SQLITE_DONE) return fail(result, "renew generation");
   }
-  const OneTime read(db_, "SELECT value FROM chat_meta WHERE name = 'generation'");
-  if (!read.ok() || sqlite3_step(read.get()) != SQLITE_ROW) return fail(result, "read generation");
-  result.text = text_column(read.get(), 0);
-  result.ok = true;
+  result.ok = read_generation(result);
 }
 
 void SqliteWorker::probe(SqliteResult& result) {

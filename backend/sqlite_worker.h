@@ -34,7 +34,7 @@ struct SqliteJob {
   enum class Kind : std::uint8_t {
     Open,        // makes the file and its tables when missing; result: text = generation
     Write,       // one transaction; result: replies
-    Read,        // result: rows, complete
+    Read,        // result: rows, complete; text = generation, read before them
     Reserve,     // result: number = the key's counter, -1 when its limit is reached
     Generation,  // puts `text` for `seen`; result: text = what stands now
     Probe,       // result: number = PRAGMA data_version
@@ -88,6 +88,7 @@ class SqliteWorker {
   void write(const SqliteJob& job, SqliteResult& result);
   bool write_row(const PendingWrite& row, SqliteResult& result);
   void read(const SqliteJob& job, SqliteResult& result);
+  bool read_generation(SqliteResult& result);
   void reserve(const SqliteJob& job, SqliteResult& result);
   void renew(const SqliteJob& job, SqliteResult& result);
   void probe(SqliteResult& result);
@@ -111,6 +112,7 @@ class SqliteWorker {
   sqlite3_stmt* insert_ = nullptr;
   sqlite3_stmt* find_ = nullptr;
   sqlite3_stmt* read_ = nullptr;
+  sqlite3_stmt* generation_ = nullptr;
 
   std::thread thread_;  // last: starts when everything else is there
 };
