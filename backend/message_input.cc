@@ -106,9 +106,6 @@ std::string_view trim_json_space(std::string_view text) {
   return end == std::string_view::npos ? std::string_view{} : text.substr(0, end + 1);
 }
 
-// The library decodes an unpaired low surrogate to three bytes that are no UTF-8: those are refused here.
-bool valid_decoded(std::string_view text) { return simdjson::validate_utf8(text.data(), text.size()); }
-
 // Walks a value that nobody reads, to see that it is well-formed. Null when it is, else what is wrong.
 const char* walk(od::value value, int depth);
 
@@ -118,7 +115,7 @@ const char* walk_object(od::object object, int depth) {
     od::field field;
     if (std::move(entry).get(field) != simdjson::SUCCESS) return "is not valid JSON";
     std::string_view key;
-    if (field.unescaped_key().get(key) != simdjson::SUCCESS || !valid_decoded(key)) {
+    if (field.unescaped_key().get(key) != simdjson::SUCCESS) {
       return "has a malformed field name";
     }
     if (const char* fault = walk(field.value(), depth)) return fault;
@@ -148,7 +145,7 @@ const char* walk(od::value value, int depth) {
     }
     case od::json_type::string: {
       std::string_view text;
-      if (value.get_string().get(text) != simdjson::SUCCESS || !valid_decoded(text)) {
+      if (value.get_string().get(text) != simdjson::SUCCESS) {
         return "has a malformed string";
       }
       return nullptr;
@@ -172,7 +169,7 @@ const char* read_object(od::document& document, Fields& fields) {
     od::field field;
     if (std::move(entry).get(field) != simdjson::SUCCESS) return "is not valid JSON";
     std::string_view key;
-    if (field.unescaped_key().get(key) != simdjson::SUCCESS || !valid_decoded(key)) {
+    if (field.unescaped_key().get(key) != simdjson::SUCCESS) {
       return "has a malformed field name";
     }
     od::value value = field.value();
@@ -184,7 +181,7 @@ const char* read_object(od::document& document, Fields& fields) {
       continue;
     }
     std::string_view text;
-    if (value.get_string().get(text) != simdjson::SUCCESS || !valid_decoded(text)) {
+    if (value.get_string().get(text) != simdjson::SUCCESS) {
       return "has a malformed string";
     }
     known->is_text = true;
