@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "common/json_writer.h"
@@ -188,7 +189,7 @@ void Log::Impl::append(std::string_view line) {
   bool was_empty = false;
   {
     const std::lock_guard lock(mutex);
-    if (ring_lines >= config.max_lines || line.size() > config.max_bytes - ring.size()) {
+    if (stopped || ring_lines >= config.max_lines || line.size() > config.max_bytes - ring.size()) {
       dropped.fetch_add(1, std::memory_order_relaxed);
       ++unreported_drops;
       return;
@@ -264,7 +265,14 @@ Log::Log(const LogConfig& config) : impl_(std::make_shared<Impl>(config)) {
   sigset_t before{};
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  impl_->writer = std::thread([impl = impl_] { impl->run(); });
+  try {
+    impl_->writer = std::thread([impl = impl_] { impl->run(); });
+  } catch (
+      const std::system_error&) {  // no thread to be had: the program goes on, its lines count as dropped
+    static constexpr std::string_view kLine = "level=error msg=\"no thread for the log\"\n";
+    [[maybe_unused]] const auto written = ::write(config.fd, kLine.data(), kLine.size());
+    impl_->stopped = true;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
