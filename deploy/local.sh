@@ -87,7 +87,7 @@ pid_of() {  # prints the pid of NAME when it runs
   local pid
   pid=$(cat -- "$DIR/$1.pid" 2>/dev/null) || pid=''
   if [[ $pid =~ ^[0-9]+$ && $(start_time_of "$pid") == "$(cat -- "$DIR/.$1.started" 2>/dev/null)" ]]; then
-    if start_time_of "$pid" >/dev/null; then echo "$pid"; return; fi
+    if start_time_of "$pid" >/dev/null; then echo "$pid"; return 0; fi
   fi
   [[ $1 == postgres ]] || return 1  # someone may have restarted it with pg_ctl
   pid=$(head -n 1 -- "$DIR/postgres/postmaster.pid" 2>/dev/null) || return 1
@@ -97,18 +97,17 @@ pid_of() {  # prints the pid of NAME when it runs
 running() { pid_of "$1" >/dev/null; }
 
 holder_of() {  # says who listens on a port, or nothing
-  local inode pid fd
+  local inode found pid
   inode=$(awk -v port=":$(printf '%04X' "$1")" '$4 == "0A" && substr($2, length($2) - 4) == port { print $10; exit }' \
     /proc/net/tcp /proc/net/tcp6 2>/dev/null)
   [[ -n $inode ]] || return 0
-  for fd in /proc/[0-9]*/fd/*; do
-    if [[ $(readlink "$fd" 2>/dev/null) == "socket:[$inode]" ]]; then
-      pid=${fd#/proc/}
-      pid=${pid%%/*}
-      echo "by process $pid ($(cat "/proc/$pid/comm" 2>/dev/null || true))"
-      return
-    fi
-  done
+  found=$(find /proc/[0-9]*/fd -maxdepth 1 -lname "socket:\\[$inode\\]" -print -quit 2>/dev/null || true)
+  if [[ -n $found ]]; then
+    pid=${found#/proc/}
+    pid=${pid%%/*}
+    echo "by process $pid ($(cat "/proc/$pid/comm" 2>/dev/null || true))"
+    return 0
+  fi
   echo "by another process"
 }
 check_port() {
@@ -165,7 +164,7 @@ spawn() {  # spawn NAME COMMAND…: in a session of its own, so that a terminal'
 pg_bin() {
   local dir
   for dir in $(compgen -G '/usr/lib/postgresql/*/bin' | sort -rV) "$(dirname -- "$(command -v postgres || echo /)")"; do
-    if [[ -x $dir/postgres && -x $dir/initdb ]]; then echo "$dir"; return; fi
+    if [[ -x $dir/postgres && -x $dir/initdb ]]; then echo "$dir"; return 0; fi
   done
   die "PostgreSQL is not installed: run deploy/setup.sh postgres"
 }
@@ -329,7 +328,8 @@ build() {
 }
 
 started=()
-undo() {  # on any way out of `up` but success
+# On any way out of `up` but success. In a trap a bare `return` means the status before it: hence `return 0` everywhere.
+undo() {
   local i
   trap - EXIT
   for ((i = ${#started[@]} - 1; i >= 0; i--)); do stop_one "${started[i]}"; done
@@ -361,7 +361,7 @@ do_up() {
     say "already running"
     show_urls
     wait_until "all to be healthy" lb lb_sees_all
-    return
+    return 0
   fi
   if [[ $STORE == postgres ]]; then pg_bin >/dev/null; fi
   build
@@ -404,7 +404,7 @@ do_down() {
   local name names=() i
   if ! load_settings; then
     say "nothing runs in $DIR"
-    return
+    return 0
   fi
   lock
   mapfile -t names < <(all_names)
@@ -427,7 +427,7 @@ do_one() {
     stop) stop_one "$name" ;;
     kill) kill_one "$name" ;;
     start | restart)
-      if [[ $verb == restart ]]; then stop_one "$name"; elif running "$name"; then say "$name runs already"; return; fi
+      if [[ $verb == restart ]]; then stop_one "$name"; elif running "$name"; then say "$name runs already"; return 0; fi
       check_port "$name" "$(port_of "$name")"
       start_one "$name"
       wait_until "$name to be healthy" "$name" healthy "$name" || { stop_one "$name"; exit 1; }
