@@ -1,6 +1,6 @@
 #include "common/http_fields.h"
 
-#include <cstring>
+#include <bit>
 
 #include "common/http_syntax.h"
 
@@ -9,10 +9,12 @@ namespace {
 
 constexpr std::uint32_t kMaxConnectionOptions = 32;  // each one is looked for among all fields
 
-constexpr bool always_hop_by_hop(HeaderId id) {
-  return id == HeaderId::Connection || id == HeaderId::KeepAlive || id == HeaderId::ProxyConnection ||
-         id == HeaderId::Te || id == HeaderId::TransferEncoding || id == HeaderId::Upgrade;
-}
+constexpr std::uint64_t bit_of(HeaderId id) { return std::uint64_t{1} << static_cast<unsigned>(id); }
+
+constexpr std::uint64_t kHopByHop = bit_of(HeaderId::Connection) | bit_of(HeaderId::KeepAlive) |
+                                    bit_of(HeaderId::ProxyConnection) | bit_of(HeaderId::Te) |
+                                    bit_of(HeaderId::TransferEncoding) | bit_of(HeaderId::Upgrade);
+constexpr bool always_hop_by_hop(HeaderId id) { return (kHopByHop & bit_of(id)) != 0; }
 
 // A peer must not be able to have these removed by naming them in Connection.
 bool is_protected(const HeaderField& field) {
@@ -31,7 +33,24 @@ bool is_protected(const HeaderField& field) {
   }
 }
 
-Fault name_fault(const char* name, const char* stop) {
+// The first colon in [name, cr), or cr.
+const char* find_colon(const char* name, const char* cr) {
+#ifdef __SSE2__
+  if (cr - name >= 16) {
+    const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(name));
+    const auto colons = static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(block, _mm_set1_epi8(':'))));
+    if (colons != 0) return name + std::countr_zero(colons);
+    name += 16;
+  }
+#endif
+  while (name < cr && *name != ':') ++name;
+  return name;
+}
+
+// What is wrong with a field line whose name is no token.
+Fault name_fault(const char* name) {
+  const char* stop = name;
+  while (has_class(*stop, kTokenChar)) ++stop;  // the line's CR at the latest
   if (stop == name) {
     if (*stop == ' ' || *stop == '\t') return {400, "folded header lines are not allowed"};
     return {400, *stop == ':' ? "a header field has an empty name" : "a header field name is malformed"};
@@ -56,7 +75,13 @@ Fault note_field(const HeaderField& field, HeadFacts& facts) {
       ++facts.transfer_encodings;
       break;
     case HeaderId::Connection:
-      ++facts.connections;
+      if (equals_letters(field.value, "keep-alive")) {
+        facts.connection_keep_alive = true;
+      } else if (equals_letters(field.value, "close")) {
+        facts.connection_close = true;
+      } else {
+        ++facts.connections;
+      }
       break;
     case HeaderId::Expect:
       ++facts.expects;
@@ -80,29 +105,28 @@ void mark_named(HeaderFields& fields, std::string_view name) {
 
 }  // namespace
 
-Fault read_fields(const char* begin, const char* end, HeaderFields& fields, HeadFacts& facts) {
-  const char* p = begin;
-  while (p < end) {
-    const char* const name = p;
-    while (has_class(*p, kTokenChar)) ++p;  // stops at the line's CR at the latest
-    if (p == name || *p != ':') return name_fault(name, p);
-    const char* const colon = p++;
-    while (*p == ' ' || *p == '\t') ++p;
-    const auto* const cr =
-        static_cast<const char*>(std::memchr(p, '\r', static_cast<std::size_t>(end + 2 - p)));
-    const char* last = cr;
-    while (last > p && (last[-1] == ' ' || last[-1] == '\t')) --last;
-
+Fault read_fields(std::string_view bytes, const LineEnds& lines, HeaderFields& fields, HeadFacts& facts) {
+  if (lines.count > HeaderFields::kMaxFields + 1) return {431, "too many header fields"};
+  for (std::size_t line = 1; line < lines.count; ++line) {
+    const char* const name = bytes.data() + lines.at[line - 1] + 2;
+    const char* const cr = bytes.data() + lines.at[line];
+    const char* const colon = find_colon(name, cr);
     HeaderField field;
     field.name = {name, static_cast<std::size_t>(colon - name)};
-    field.value = {p, static_cast<std::size_t>(last - p)};
     field.id = header_id(field.name);
+    // A name that was recognised is a token.
+    if (colon == cr || (field.id == HeaderId::Other && !is_token(field.name))) return name_fault(name);
+
+    const char* value = colon + 1;
+    while (*value == ' ' || *value == '\t') ++value;  // stops at the CR
+    const char* last = cr;
+    while (last > value && (last[-1] == ' ' || last[-1] == '\t')) --last;
+    field.value = {value, static_cast<std::size_t>(last - value)};
     if (field.id != HeaderId::Other) {
       field.hop_by_hop = always_hop_by_hop(field.id);
       if (const Fault fault = note_field(field, facts)) return fault;
     }
-    if (!fields.add(field)) return {431, "too many header fields"};
-    p = cr + 2;
+    fields.add(field);  // there is room: the lines have been counted
   }
   return {};
 }

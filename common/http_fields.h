@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/http_message.h"
+#include "common/http_scan.h"
 
 namespace dlb::http {
 
@@ -23,7 +24,9 @@ struct HeadFacts {
   std::uint32_t hosts = 0;
   std::uint32_t content_lengths = 0;
   std::uint32_t transfer_encodings = 0;
-  std::uint32_t connections = 0;
+  std::uint32_t connections = 0;  // those that read_connection() must look at
+  bool connection_close = false;  // the plain cases, seen at once
+  bool connection_keep_alive = false;
   std::uint32_t expects = 0;
   bool has_upgrade = false;
   std::uint64_t content_length = 0;
@@ -40,10 +43,9 @@ struct ConnectionOptions {
 // How the Transfer-Encoding fields end.
 enum class TransferCoding : std::uint8_t { Chunked, Identity, Unknown, Malformed };
 
-// `lines` is the text from the first field line to the final empty line, inclusive, in which every line ends
-// with CRLF and no other control byte but HTAB stands (the scan has seen to that). `end` points at the final
-// CRLF.
-Fault read_fields(const char* begin, const char* end, HeaderFields& fields, HeadFacts& facts);
+// Reads the field lines: lines 1 and up of `lines`, which are sound (scan_head()). `bytes` is what the
+// offsets count in.
+Fault read_fields(std::string_view bytes, const LineEnds& lines, HeaderFields& fields, HeadFacts& facts);
 
 // Reads the Connection fields and marks as hop_by_hop what they name, protected fields excepted.
 Fault read_connection(HeaderFields& fields, ConnectionOptions& options);

@@ -11,8 +11,6 @@
 namespace dlb::http {
 namespace {
 
-constexpr std::size_t kCrLfBytes = 2;
-
 // ---- the request line ----
 
 struct KnownMethod {
@@ -105,10 +103,14 @@ Fault read_absolute_target(RequestHead& out) {
   return {};
 }
 
-Fault read_target(RequestHead& out) {
-  if (!std::all_of(out.target.begin(), out.target.end(), [](char c) { return has_class(c, kTargetChar); })) {
-    return {400, "the request target holds a forbidden character"};
+bool is_target(std::string_view text) {
+  for (const char c : text) {
+    if (!has_class(c, kTargetChar)) return false;
   }
+  return true;
+}
+
+Fault read_target(RequestHead& out) {
   out.absolute_form = false;
   out.query = {};
   out.authority = {};
@@ -131,16 +133,20 @@ Fault read_target(RequestHead& out) {
 }
 
 Fault read_request_line(std::string_view line, HeadFacts& facts, RequestHead& out) {
+  constexpr std::size_t kVersionBytes = 8;
   const Fault malformed{400, "the request line is malformed"};
-  const std::size_t first = line.find(' ');
-  if (first == std::string_view::npos) return malformed;
-  const std::size_t second = line.find(' ', first + 1);
-  if (second == std::string_view::npos || second == first + 1) return malformed;
-  out.method_text = line.substr(0, first);
-  out.target = line.substr(first + 1, second - first - 1);
+  std::size_t space = 0;
+  while (space < line.size() && line[space] != ' ') ++space;
+  if (line.size() < space + 3 + kVersionBytes) return malformed;  // a space and a target of one byte at least
+  const std::size_t version = line.size() - kVersionBytes;
+  if (line[version - 1] != ' ') return malformed;
+  out.method_text = line.substr(0, space);
+  out.target = line.substr(space + 1, version - space - 2);
   const KnownMethod* const known = find_method(out.method_text);
   if (known == nullptr && !is_token(out.method_text)) return {400, "the method is malformed"};
-  if (const Fault fault = read_version(line.substr(second + 1), facts.minor_version)) return fault;
+  if (const Fault fault = read_version(line.substr(version), facts.minor_version)) return fault;
+  // A space in the target means a malformed line, whatever the method.
+  if (!is_target(out.target)) return {400, "the request target holds a forbidden character"};
   if (known == nullptr) return {501, "the method is not known"};
   out.method = known->method;
   facts.llhttp_method = known->llhttp;
@@ -243,15 +249,15 @@ Fault read_response_framing(const HeadFacts& facts, HttpMethod request_method, R
 
 }  // namespace
 
-Fault read_request(std::string_view head, HeadFacts& facts, RequestHead& out) {
-  const std::size_t line = head.find('\r');
-  if (const Fault fault = read_request_line(head.substr(0, line), facts, out)) return fault;
+Fault read_request(std::string_view bytes, std::size_t first, const LineEnds& lines, HeadFacts& facts,
+                   RequestHead& out) {
+  const std::string_view line = bytes.substr(first, lines.at[0] - first);
+  if (const Fault fault = read_request_line(line, facts, out)) return fault;
   out.minor_version = std::min<std::uint8_t>(facts.minor_version, 1);
   out.fields.clear();
-  const char* const end = head.data() + head.size() - kCrLfBytes;
-  if (const Fault fault = read_fields(head.data() + line + kCrLfBytes, end, out.fields, facts)) return fault;
+  if (const Fault fault = read_fields(bytes, lines, out.fields, facts)) return fault;
 
-  ConnectionOptions connection;
+  ConnectionOptions connection{facts.connection_close, facts.connection_keep_alive, false};
   if (facts.connections > 0) {
     if (const Fault fault = read_connection(out.fields, connection)) return fault;
   }
@@ -263,14 +269,15 @@ Fault read_request(std::string_view head, HeadFacts& facts, RequestHead& out) {
   return read_request_framing(facts, out);
 }
 
-Fault read_response(std::string_view head, HttpMethod request_method, HeadFacts& facts, ResponseHead& out) {
-  const std::size_t line = head.find('\r');
-  if (!read_status_line(head.substr(0, line), facts, out)) return {502, "the status line is malformed"};
+Fault read_response(std::string_view bytes, const LineEnds& lines, HttpMethod request_method,
+                    HeadFacts& facts, ResponseHead& out) {
+  if (lines.count == 0 || !read_status_line(bytes.substr(0, lines.at[0]), facts, out)) {
+    return {502, "the status line is malformed"};
+  }
   out.minor_version = std::min<std::uint8_t>(facts.minor_version, 1);
   out.fields.clear();
-  const char* const end = head.data() + head.size() - kCrLfBytes;
-  if (const Fault fault = read_fields(head.data() + line + kCrLfBytes, end, out.fields, facts)) return fault;
-  ConnectionOptions connection;
+  if (const Fault fault = read_fields(bytes, lines, out.fields, facts)) return fault;
+  ConnectionOptions connection{facts.connection_close, facts.connection_keep_alive, false};
   if (facts.connections > 0) {
     if (const Fault fault = read_connection(out.fields, connection)) return fault;
   }

@@ -59,6 +59,7 @@ struct HeadParser::Impl {
            (facts.content_lengths == 0 || parser.content_length == facts.content_length);
   }
 
+  http::LineEnds lines;  // scratch of one call
   llhttp_settings_t settings{};
   llhttp_t parser{};
   std::size_t fields = 0;
@@ -76,7 +77,7 @@ ParseResult HeadParser::parse_request(std::string_view bytes, std::size_t& scann
   }
   // Nothing beyond the limit is looked at, so that the verdict doesn't depend on how the bytes were cut.
   const std::string_view window = bytes.substr(0, limits.max_head_bytes);
-  const Scan scan = http::scan_head(window, std::min(first, window.size()), scanned);
+  const Scan scan = http::scan_head(window, std::min(first, window.size()), scanned, impl_->lines);
   if (scan.end > first && target_too_long(window.substr(first, scan.end - first), limits.max_target_bytes)) {
     return refuse({414, "the request target is too long"});
   }
@@ -87,7 +88,7 @@ ParseResult HeadParser::parse_request(std::string_view bytes, std::size_t& scann
   }
   const std::string_view head = window.substr(first, scan.end - first);
   HeadFacts facts;
-  if (const Fault fault = http::read_request(head, facts, out)) return refuse(fault);
+  if (const Fault fault = http::read_request(window, first, impl_->lines, facts, out)) return refuse(fault);
   if (!impl_->agrees(HTTP_REQUEST, head, facts, out.fields.size()) ||
       impl_->parser.method != facts.llhttp_method ||
       ((impl_->parser.flags & F_CHUNKED) != 0) != (out.framing == BodyFraming::Chunked)) {
@@ -99,7 +100,7 @@ ParseResult HeadParser::parse_request(std::string_view bytes, std::size_t& scann
 ParseResult HeadParser::parse_response(std::string_view bytes, std::size_t& scanned, const HeadLimits& limits,
                                        HttpMethod request_method, ResponseHead& out) {
   const std::string_view window = bytes.substr(0, limits.max_head_bytes);
-  const Scan scan = http::scan_head(window, 0, scanned);
+  const Scan scan = http::scan_head(window, 0, scanned, impl_->lines);
   if (scan.status == ParseStatus::Bad) return refuse({502, scan.reason});
   if (scan.status == ParseStatus::NeedMore) {
     if (bytes.size() >= limits.max_head_bytes) return refuse({502, "the response head is too large"});
@@ -107,7 +108,7 @@ ParseResult HeadParser::parse_response(std::string_view bytes, std::size_t& scan
   }
   const std::string_view head = window.substr(0, scan.end);
   HeadFacts facts;
-  if (const Fault fault = http::read_response(head, request_method, facts, out))
+  if (const Fault fault = http::read_response(window, impl_->lines, request_method, facts, out))
     return refuse({502, fault.reason});
   if (!impl_->agrees(HTTP_RESPONSE, head, facts, out.fields.size()) ||
       impl_->parser.status_code != out.status) {

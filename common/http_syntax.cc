@@ -54,11 +54,6 @@ bool is_reg_name(std::string_view name) {
 
 constinit const std::array<std::uint8_t, 256> kCharClass = make_classes();
 
-bool is_token(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return has_class(c, kTokenChar); });
-}
-
 std::string_view trim(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);

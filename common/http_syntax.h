@@ -23,7 +23,13 @@ inline bool has_class(char c, std::uint8_t mask) {
 }
 constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
 
-bool is_token(std::string_view text);  // one tchar at least
+// One tchar at least.
+inline bool is_token(std::string_view text) {
+  for (const char c : text) {
+    if (!has_class(c, kTokenChar)) return false;
+  }
+  return !text.empty();
+}
 
 // Whether the bytes at `text`, known to be N - 1 long, are a lower-case literal of letters and `-` in any
 // case. The length is a constant, so this becomes a few wide compares: a letter's case bit is masked out of
