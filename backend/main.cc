@@ -92,7 +92,8 @@ Result<Fd> open_listener(const Options& options) {
   const std::string port = ":" + std::to_string(options.http_port);
   auto address = Address::parse(port);
   if (!address) return address.error();
-  auto listener = listen_on(*address, 1024);
+  // With the buffers of what it accepts: segment sizes are agreed on in the handshake.
+  auto listener = listen_on(*address, 1024, server_options(options).socket_buffers);
   if (!listener) {
     return Error{"http-port " + std::to_string(options.http_port) + ": " + listener.error().text +
                      "; stop what uses the port or choose another http-port",

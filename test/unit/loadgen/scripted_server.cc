@@ -84,6 +84,7 @@ void ScriptedServer::accept_all() {
     const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) continue;
     ++connections_;
+    set_no_delay(fd);
     const std::lock_guard lock(mutex_);
     fds_.emplace_back(fd);
     threads_.emplace_back([this, fd] { serve(fd); });
