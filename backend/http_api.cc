@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "backend/etag.h"
 #include "backend/form_input.h"
 #include "backend/home_page.h"
 #include "backend/internal_stats.h"
@@ -100,25 +101,6 @@ const HttpApi::Route HttpApi::kRoutes[] = {
     {"/metrics", kReadOnly, false, &HttpApi::handle_metrics},
     {"/", kReadOnly, false, &HttpApi::handle_page},
 };
-
-bool etag_matches(std::string_view if_none_match, std::string_view etag) {
-  std::size_t at = 0;
-  const auto skip = [&](std::string_view what) {
-    while (at < if_none_match.size() && what.find(if_none_match[at]) != std::string_view::npos) ++at;
-  };
-  skip(" \t");
-  if (if_none_match.substr(at) == "*") return true;
-  while (true) {
-    skip(" \t,");
-    if (at >= if_none_match.size()) return false;
-    if (if_none_match.substr(at, 2) == "W/") at += 2;
-    if (at >= if_none_match.size() || if_none_match[at] != '"') return false;  // malformed: no match
-    const std::size_t end = if_none_match.find('"', at + 1);
-    if (end == std::string_view::npos) return false;
-    if (if_none_match.substr(at, end + 1 - at) == etag) return true;
-    at = end + 1;
-  }
-}
 
 HttpApi::HttpApi(EventLoop& loop, HttpApiConfig config)
     : loop_(loop), config_(std::move(config)), started_(loop.now()) {}
@@ -290,10 +272,7 @@ void HttpApi::handle_health(HttpToken token, const HttpRequest& request) {
       .field("database", database_up ? "ok" : "down")
       .field("backend-id", config_.backend_id)
       .end_object();
-  const std::array<HeaderLine, 2> headers{kNoStore, kRetryAfter};
-  const bool ok = database_up && !draining;
-  respond(token, ok ? 200 : 503, HttpServer::kJson, {headers.data(), ok ? std::size_t{1} : std::size_t{2}},
-          HttpBody::of(std::move(out)));
+  respond_probe(token, database_up && !draining, std::move(out));
 }
 
 void HttpApi::handle_healthz(HttpToken token, const HttpRequest& request) {
@@ -306,9 +285,13 @@ void HttpApi::handle_healthz(HttpToken token, const HttpRequest& request) {
       .field("status", draining ? "draining" : "ok")
       .field("backend-id", config_.backend_id)
       .end_object();
+  respond_probe(token, !draining, std::move(out));
+}
+
+void HttpApi::respond_probe(HttpToken token, bool ok, std::string body) {
   const std::array<HeaderLine, 2> headers{kNoStore, kRetryAfter};
-  respond(token, draining ? 503 : 200, HttpServer::kJson,
-          {headers.data(), draining ? std::size_t{2} : std::size_t{1}}, HttpBody::of(std::move(out)));
+  respond(token, ok ? 200 : 503, HttpServer::kJson, {headers.data(), ok ? std::size_t{1} : std::size_t{2}},
+          HttpBody::of(std::move(body)));
 }
 
 std::uint64_t HttpApi::in_flight_besides_this() const {

@@ -63,10 +63,6 @@ struct HttpApiCounters {
   Histogram feed_us;
 };
 
-// Whether `etag` (strong, with quotes) is named by an If-None-Match value: a list or `*`, compared weakly as
-// RFC 9110 section 13.1.2 wants it. Pure.
-bool etag_matches(std::string_view if_none_match, std::string_view etag);
-
 class HttpApi final : public HttpService, public MessageStoreClient {
  public:
   HttpApi(EventLoop& loop, HttpApiConfig config);
@@ -109,6 +105,7 @@ class HttpApi final : public HttpService, public MessageStoreClient {
   void handle_feed(HttpToken token, const HttpRequest& request);
   void handle_health(HttpToken token, const HttpRequest& request);
   void handle_healthz(HttpToken token, const HttpRequest& request);
+  void respond_probe(HttpToken token, bool ok, std::string body);
   void handle_internal_stats(HttpToken token, const HttpRequest& request);
   void handle_info(HttpToken token, const HttpRequest& request);
   void handle_metrics(HttpToken token, const HttpRequest& request);

@@ -3,6 +3,7 @@
 
 #include <simdjson.h>
 
+#include "backend/etag.h"
 #include "backend/metrics.h"
 #include "test/unit/backend/api_fixture.h"
 

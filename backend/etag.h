@@ -1,0 +1,12 @@
+// Entity tags of conditional requests (RFC 9110 section 13.1.2). Pure.
+#pragma once
+
+#include <string_view>
+
+namespace dlb::backend {
+
+// Whether `etag` (strong, with quotes) is named by an If-None-Match value: `*`, or a list of tags, compared
+// weakly as the RFC wants it for this field. A malformed list matches as far as it is well-formed.
+bool etag_matches(std::string_view if_none_match, std::string_view etag);
+
+}  // namespace dlb::backend
