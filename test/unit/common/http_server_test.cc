@@ -163,6 +163,13 @@ TEST_CASE("100-continue is sent once, only when the body is awaited", "[http_ser
     REQUIRE(c.wait_for("/p|abc"));
     CHECK_FALSE(has(c.received(), " 100 "));
   }
+  SECTION("partly there: it is on its way") {
+    REQUIRE(c.send("POST /p HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\na"));
+    REQUIRE(run_until(f.loop, [&] { return f.server->active_exchanges() == 1; }));
+    REQUIRE(c.send("bc"));
+    REQUIRE(c.wait_for("/p|abc"));
+    CHECK_FALSE(has(c.received(), " 100 "));
+  }
   SECTION("HTTP/1.0 never gets it") {
     REQUIRE(c.send("POST /p HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"));
     for (int i = 0; i < 20; ++i) f.loop.run_once(Duration::zero());
