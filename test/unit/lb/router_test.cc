@@ -296,6 +296,34 @@ TEST_CASE("four threads never take more slots than the cap, and give all of them
   }
 }
 
+// Messages and feeds compete for one slot, so that a connection is often reserved in vain and must be given
+// back.
+TEST_CASE("a lost race for the last slot leaves nothing reserved") {
+  Pool pool(1, PolicyKind::LeastConn);
+  pool.options.workers = 2;
+  pool.options.backend_cap = 1;
+  BackendSet& set = pool.make();
+  std::atomic<int> ready{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      Router router(pool.options, set, t);
+      const TransportClass transport = t == 0 ? TransportClass::Feed : TransportClass::Message;
+      ready.fetch_add(1);
+      while (ready.load() < 2) std::this_thread::yield();
+      for (int i = 0; i < 400'000; ++i) {
+        if (router.pick(transport, at(0s)).status != PickStatus::Picked) continue;
+        router.release_slot(0);
+        router.release_connection(0, transport);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(set.at(0).slots.taken() == 0);
+  CHECK(set.at(0).connections.taken() == 0);
+  CHECK(set.at(0).feed_connections.taken() == 0);
+}
+
 TEST_CASE("round robin over several workers stays even") {
   Pool pool(3, PolicyKind::RoundRobin);
   pool.options.workers = 2;
@@ -305,7 +333,7 @@ TEST_CASE("round robin over several workers stays even") {
   for (std::uint64_t t = 0; t < 2; ++t) {
     threads.emplace_back([&, t] {
       Router router(pool.options, set, t);
-      for (int i = 0; i < 15'000; ++i) {
+      for (int i = 0; i < 150'000; ++i) {
         const Choice choice = router.pick(TransportClass::Message, at(0s));
         picks[choice.backend].fetch_add(1);
         router.release_slot(choice.backend);
@@ -314,7 +342,7 @@ TEST_CASE("round robin over several workers stays even") {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const auto& count_of_one : picks) CHECK(std::abs(count_of_one.load() - 10'000) <= 100);
+  for (const auto& count_of_one : picks) CHECK(std::abs(count_of_one.load() - 100'000) <= 5);
 }
 
 TEST_CASE("pick cost", "[.][bench]") {
