@@ -137,6 +137,7 @@ struct HttpServer::Parts {
   Parts(EventLoop& loop, const HttpServerOptions& options);
 
   static constexpr std::size_t kSmallBlock = 4096;
+  static constexpr std::size_t kDropBytes = 16 * 1024;
 
   BufferPool small_blocks;
   BufferPool large_blocks;  // for heads that outgrow a small one
