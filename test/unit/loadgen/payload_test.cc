@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include <set>
+#include <vector>
 
 #include "common/rng.h"
 #include "loadgen/hash.h"
@@ -53,6 +54,7 @@ TEST_CASE("messages have printable texts of the asked lengths, names by user, an
   std::set<std::string> ids;
   std::set<std::size_t> lengths;
   std::set<char> characters;
+  std::vector<std::set<char>> digits(kMessageIdChars);
   for (std::uint64_t i = 0; i < 5000; ++i) {
     const Message message = payload.message(i);
     lengths.insert(message.text.size());
@@ -63,6 +65,11 @@ TEST_CASE("messages have printable texts of the asked lengths, names by user, an
     CHECK(id[14] == '4');
     CHECK(std::string("89ab").find(id[19]) != std::string::npos);
     ids.insert(id);
+    for (std::size_t place = 0; place < id.size(); ++place) digits[place].insert(id[place]);
+  }
+  for (std::size_t place = 0; place < digits.size(); ++place) {
+    const bool hyphen = place == 8 || place == 13 || place == 18 || place == 23;
+    CHECK(digits[place].size() == (hyphen || place == 14 ? 1U : place == 19 ? 4U : 16U));
   }
   CHECK(ids.size() == 5000);
   CHECK(lengths == std::set<std::size_t>{16, 17, 18, 19, 20});
