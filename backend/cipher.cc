@@ -88,12 +88,24 @@ void Cipher::build_associated_data(std::string_view key_id, std::string_view mes
   append_with_length(associated_data_, client_name);
 }
 
+// One draw costs as much as sealing a small message: nonces are drawn many at a time, and each is given out
+// once.
+bool Cipher::draw_nonce(std::array<unsigned char, SealedText::kNonceBytes>& nonce) {
+  if (random_used_ == random_.size()) {
+    if (RAND_bytes(random_.data(), static_cast<int>(random_.size())) != 1) return false;
+    random_used_ = 0;
+  }
+  std::copy_n(random_.begin() + static_cast<std::ptrdiff_t>(random_used_), nonce.size(), nonce.begin());
+  random_used_ += nonce.size();
+  return true;
+}
+
 std::optional<SealedText> Cipher::seal(std::string_view message_id, std::string_view client_name,
                                        std::string_view text) {
   if (text.size() > INT_MAX / 2) return std::nullopt;
   SealedText out;
   out.key_id = contexts_.front().id;
-  if (RAND_bytes(out.nonce.data(), static_cast<int>(out.nonce.size())) != 1) return std::nullopt;
+  if (!draw_nonce(out.nonce)) return std::nullopt;
   build_associated_data(as_bytes(out.key_id), message_id, client_name);
   out.ciphertext.resize(text.size() + SealedText::kTagBytes);
 

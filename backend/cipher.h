@@ -65,12 +65,15 @@ class Cipher {
     Context decrypt;
   };
 
+  bool draw_nonce(std::array<unsigned char, SealedText::kNonceBytes>& nonce);
   void build_associated_data(std::string_view key_id, std::string_view message_id,
                              std::string_view client_name);
 
   std::vector<KeyContexts> contexts_;  // the key schedule is made once; only the nonce changes
   std::string associated_data_;        // kept for its memory
   std::uint32_t fingerprint_ = 0;
+  std::array<unsigned char, SealedText::kNonceBytes * 64> random_{};
+  std::size_t random_used_ = random_.size();
 };
 
 }  // namespace dlb::backend

@@ -9,8 +9,9 @@
 namespace dlb::backend {
 namespace {
 
-constexpr std::int64_t kReadRows = 2048;  // libpq holds a whole result
-constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kReadRows = 1024;  // libpq holds a whole result
+constexpr std::int64_t kReadBytes = std::int64_t{1}
+                                    << 20;  // what one turn of the loop decrypts and serialises
 constexpr std::size_t kOlderPageBytes = std::size_t{8}
                                         << 20;  // a page below the cache ends early (has_more) above this
 constexpr std::size_t kMaxWaiting = 16384;
