@@ -1,5 +1,8 @@
 #include "loadgen/options.h"
 
+#include <fstream>
+#include <iterator>
+
 #include "loadgen/target.h"
 #include "test/support/catch.h"
 
@@ -70,6 +73,18 @@ TEST_CASE("what makes no sense is refused, with the option named") {
   CHECK(names(load({"-connection-mode", "sometimes"}), "connection-mode"));
   CHECK(names(load({"-userz", "1"}), "users"));
   CHECK_FALSE(load({"-rate", "100"}).error.empty());
+}
+
+TEST_CASE("the README holds the option table as --help-markdown prints it") {
+  Options options;
+  const char* const arguments[] = {"loadgen", "--help-markdown"};
+  const char* const environment[] = {nullptr};
+  const auto loaded = load_options(kOptionTable, options, 2, arguments, environment);
+  REQUIRE(loaded.has_value());
+  std::ifstream file("loadgen/README.md");
+  const std::string readme{std::istreambuf_iterator<char>(file), {}};
+  REQUIRE_FALSE(readme.empty());
+  CHECK(readme.find(loaded->help) != std::string::npos);
 }
 
 TEST_CASE("the error limit is a number or a share of what was done") {
