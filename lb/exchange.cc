@@ -150,11 +150,11 @@ void Exchange::on_upstream_events() {
     worker_.shared().passive.note_connect_success(choice_.backend);
     return on_connected();
   }
-  if (state_ == State::AwaitingHead) {
-    const Handle<Exchange> self = self_;
-    pump_request();
-    if (worker_.exchanges().get(self) == nullptr) return;
-  }
+  if (state_ != State::AwaitingHead && state_ != State::Responding) return;
+  // Also behind the response head: a body may still be on its way, and wait for this edge to be written.
+  const Handle<Exchange> self = self_;
+  pump_request();
+  if (worker_.exchanges().get(self) == nullptr) return;
   if (state_ == State::AwaitingHead || state_ == State::Responding) pump_response();
 }
 

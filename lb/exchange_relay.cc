@@ -59,6 +59,7 @@ void Exchange::pump_request() {
     progress |= moved;
   }
   if (moved) worker_.loop().make_runnable(downstream_.transport().source());
+  if (state_ == State::Responding && progress && wait_ == Wait::ResponseBody) wait_for(wait_, true);
   if (state_ != State::AwaitingHead) return;
   const bool client_owes = !request_.source_ended() && !request_.anything_to_send();
   wait_for(client_owes ? Wait::ClientBody : Wait::ResponseHead, progress);
