@@ -4,7 +4,7 @@
 #   deploy/setup.sh [run]      what building and running with the embedded store needs (the default)
 #   deploy/setup.sh postgres   … and the PostgreSQL server, for `deploy/local.sh --store postgres`
 #   deploy/setup.sh test       … and what test/run.sh needs
-#   deploy/setup.sh bench      … and the programs that bench/ measures against
+#   deploy/setup.sh bench      … and what bench/ measures against and with, and the compiler of the fuzzers
 #
 # Safe to run again: with everything there it touches nothing and asks for no password. It never starts a service that a
 # package brings: while apt runs, a policy-rc.d says no, PostgreSQL is told not to make a cluster of its own, and what was
@@ -30,7 +30,7 @@ run_packages() {
 }
 postgres_packages() { echo postgresql; }
 test_packages() { echo catch2 python3 openssl; }
-bench_packages() { echo haproxy nginx-light wrk strace gnuplot-nox; }
+bench_packages() { echo haproxy nginx-light wrk strace gnuplot-nox clang; }
 
 # pkgconf has taken pkg-config's place on newer systems, and any nginx or gnuplot will do.
 missing_of() {

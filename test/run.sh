@@ -4,8 +4,9 @@
 #
 #   test/run.sh [--quick]     --quick: without the sanitizer builds of the programs (unit tests keep theirs)
 #
-# Stages: packages · release build · checks of the tree · unit tests with ASan and UBSan (the fuzzers' corpora among
-# them) · integration with real processes · a part of it on ASan builds · a part on TSan with two workers.
+# Stages: packages · release build · checks of the tree · integration with real processes · unit tests with ASan and UBSan
+# (the fuzzers' corpora among them) · a part of the integration on ASan builds · a part on a TSan build with two workers.
+# Integration waits more than it computes, so the sanitizer builds run beside it.
 set -uo pipefail
 
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
@@ -13,7 +14,12 @@ cd -- "$ROOT" || exit 1
 BUILD_DIR=$ROOT/build
 mkdir -p -- "$BUILD_DIR"
 WORK=$(mktemp -d)
-trap 'rm -rf -- "$WORK"' EXIT
+cleanup() {
+  local job
+  for job in $(jobs -p); do kill "$job" 2>/dev/null; done
+  rm -rf -- "$WORK"
+}
+trap cleanup EXIT
 trap 'exit 130' INT TERM HUP
 
 quick=0
@@ -67,16 +73,29 @@ check() {
     tail -n 60 "$WORK/check.log"
   fi
 }
+build_failed() {
+  grep -nE -A12 'error|Error [0-9]|undefined reference' "$1" | grep -v 'Werror' | head -n 80
+  printf '  the build failed; all of it is in %s\n' "$1"
+  ((failed += 1))
+}
 # A build that all the rest needs: without it there is nothing to go on with.
 build() {
   local log=$BUILD_DIR/$1.log
   shift
-  if ! make "-j$JOBS" "$@" >"$log" 2>&1; then
-    grep -nE -A12 'error|Error [0-9]|undefined reference' "$log" | head -n 80
-    printf '  the build failed; all of it is in %s\n' "$log"
-    ((failed += 1))
-    finish
-  fi
+  make "-j$JOBS" "$@" >"$log" 2>&1 || { build_failed "$log"; finish; }
+}
+# Builds beside the tests, with less of the processor; await_build NAME tells whether it came to a good end.
+declare -A builders=()
+build_aside() {
+  local name=$1
+  shift
+  nice -n 10 make "-j$JOBS" "$@" >"$BUILD_DIR/$name.log" 2>&1 &
+  builders[$name]=$!
+}
+await_build() {
+  wait "${builders[$1]}" && return 0
+  build_failed "$BUILD_DIR/$1.log"
+  return 1
 }
 integration() {  # integration TALLY ARGUMENT…
   local tally=$WORK/$1
@@ -94,28 +113,36 @@ fi
 stage "Release build"
 build release all
 
+# Unit tests first in the sanitizer build: they are needed first.
+if ((quick)); then build_aside asan asan-unit; else build_aside asan asan; fi
+
 stage "Checks of the tree"
 check "include rules" python3 test/check_includes.py
+check "include rules, the check itself" python3 test/check_includes.py --self-test
 check "style" python3 test/check_style.py
-
-stage "Unit tests (ASan, UBSan)"
-build asan-unit asan-unit
-mapfile -t units < <(find build/asan/unit -maxdepth 1 -type f -perm -u+x | sort)
-python3 test/support/run_unit.py --tally "$WORK/unit" "${units[@]}"
-add_tally "$WORK/unit"
 
 stage "Integration (release build)"
 integration release
 
+stage "Unit tests (ASan, UBSan)"
+asan_built=0
+if await_build asan; then
+  asan_built=1
+  mapfile -t units < <(find build/asan/unit -maxdepth 1 -type f -perm -u+x | sort)
+  python3 test/support/run_unit.py --tally "$WORK/unit" "${units[@]}"
+  add_tally "$WORK/unit"
+fi
+
 if ((!quick)); then
-  stage "Integration (ASan and UBSan build)"
-  build asan asan
-  integration asan --programs build/asan/bin --time-factor 4 --only lb_proxy --only lb_framing --only lb_failures \
-    --only backend_api --only backend_store
+  build_aside tsan tsan-lb
+  if ((asan_built)); then
+    stage "Integration (ASan and UBSan build)"
+    integration asan --programs build/asan/bin --time-factor 4 --only lb_proxy --only lb_framing --only lb_failures \
+      --only lb_queue --only backend_store --only backend_outage
+  fi
 
   stage "Integration (TSan build, two workers)"
-  build tsan tsan-lb
-  integration tsan --programs build/tsan/bin --time-factor 6 --only lb_workers
+  if await_build tsan; then integration tsan --programs build/tsan/bin --time-factor 6 --only lb_workers; fi
 fi
 
 finish
