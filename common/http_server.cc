@@ -56,7 +56,6 @@ void HttpServer::on_accept(Fd fd, const Address& peer) {
     return;
   }
   ++counters_.connections_accepted;
-  if (!peer.is_unix()) set_no_delay(fd.get());
   set_socket_buffers(fd.get(), options_.socket_buffers);
   HttpSession* session = parts_->sessions.create(*this, std::move(fd), peer);
   DLB_CHECK(session != nullptr);

@@ -60,6 +60,7 @@ Result<Fd> listen_on(const Address& address, int backlog, SocketBuffers buffers)
   Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return errno_error(what, errno);
   set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (!address.is_unix()) set_no_delay(fd.get());
   set_socket_buffers(fd.get(), buffers);
   if (::bind(fd.get(), address.data(), address.size()) != 0) {
     const int err = errno;

@@ -16,8 +16,8 @@ struct SocketBuffers {
   std::size_t write_bytes = 0;
 };
 
-// A listening TCP or Unix stream socket. "Port in use" is an error (no SO_REUSEPORT). Buffers set here are
-// inherited by accepted sockets.
+// A listening TCP or Unix stream socket. "Port in use" is an error (no SO_REUSEPORT). TCP_NODELAY and the
+// buffers set here are inherited by accepted sockets.
 Result<Fd> listen_on(const Address& address, int backlog, SocketBuffers buffers = {});
 
 // Starts a connect. The fd is returned with `*in_progress` true (wait for EPOLLOUT, then take_socket_error)

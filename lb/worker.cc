@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-
-#include "common/socket.h"
+#include <utility>
 
 namespace dlb::lb {
 namespace {
@@ -11,12 +10,10 @@ namespace {
 constexpr std::size_t kSmallBlock = 4096;
 // Room for what we add to a head behind the largest one that we take.
 constexpr std::size_t kHeadAdditions = 1024;
+// Batches of clients that are taken out of the backlog at the end.
+constexpr int kLastAccepts = 64;
 constexpr std::size_t kMailboxCapacity = 16 * 1024;
 constexpr std::size_t kCachedBlocks = 256;
-// Unsent bytes that the kernel may hold for a client before it says "not writable": bounds memory, keeps
-// latency low.
-constexpr std::size_t kNotSentLowWatermark = 64 * 1024;
-
 constexpr std::uint64_t bit(std::uint32_t worker) { return std::uint64_t{1} << worker; }
 
 std::size_t connection_capacity(const Options& options) {
@@ -258,12 +255,6 @@ bool Worker::admit_connection() {
 void Worker::on_accept(Fd fd, const Address& peer) {
   if (!admit_connection()) return;
   metrics_.client_accepted.add();
-  if (!peer.is_unix()) {
-    set_no_delay(fd.get());
-    set_not_sent_low_watermark(fd.get(), kNotSentLowWatermark);
-  }
-  set_socket_buffers(fd.get(), {static_cast<std::size_t>(shared_.options.socket_read_buffer_bytes.bytes),
-                                static_cast<std::size_t>(shared_.options.socket_write_buffer_bytes.bytes)});
   Downstream* downstream = downstreams_.create(*this, std::move(fd), peer);
   if (downstream == nullptr) {
     shared_.clients.release();
@@ -275,6 +266,19 @@ void Worker::on_accept(Fd fd, const Address& peer) {
     shared_.clients.release();
     downstreams_.retire(downstream->self());
   }
+}
+
+// Who waits in the backlog was not refused: it is taken in. The last worker closes the listener, so that
+// whoever comes later is refused at once instead of waiting for nobody.
+void Worker::stop_accepting() {
+  if (std::exchange(stopped_accepting_, true)) return;
+  for (int i = 0; acceptor_ != nullptr && i < kLastAccepts; ++i) {
+    const std::uint64_t before = acceptor_->accepted();
+    acceptor_->on_events(0);
+    if (acceptor_->accepted() == before) break;
+  }
+  acceptor_.reset();
+  if (shared_.workers_not_accepting.fetch_add(1) + 1 == shared_.workers.size()) shared_.listener.reset();
 }
 
 void Worker::on_mail(WorkerMail mail) {
@@ -296,12 +300,11 @@ void Worker::on_mail(WorkerMail mail) {
       return;
     case WorkerMail::Kind::StopAccepting:
       draining_ = true;
-      if (acceptor_ != nullptr) acceptor_->on_events(0);  // who waits in the backlog was not refused
-      acceptor_.reset();
       downstreams_.for_each([](Downstream& one) { one.close_if_idle(); });
+      stop_accepting();
       return;
     case WorkerMail::Kind::CutAll:
-      acceptor_.reset();
+      stop_accepting();
       downstreams_.for_each([](Downstream& one) { one.close(); });
       return;
   }
