@@ -50,7 +50,7 @@ void Downstream::enter(State state) {
   WorkerTimers& timers = worker_.timers();
   switch (state) {
     case State::Idle:
-      timers.client_idle.arm(timer_);
+      (worker_.draining() ? timers.client_linger : timers.client_idle).arm(timer_);
       break;
     case State::ReadingHead:
       timers.client_header.arm(timer_);
@@ -227,6 +227,9 @@ void Downstream::close() {
 }
 
 void Downstream::close_if_idle() {
+  if (state_ != State::Idle) return;
+  transport_.note_events(EPOLLIN);  // the edge of a request that is here may not have been seen yet
+  read_heads();
   if (state_ == State::Idle) close();
 }
 

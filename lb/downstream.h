@@ -4,6 +4,7 @@
 //
 //   Idle ──first byte──▶ ReadingHead ──head──▶ Exchanging ──response sent──▶ Idle | Lingering | Closed
 //     └─ idle or silent too long: closed       │ bad head: our own answer, as an exchange
+//        (draining: after kLingerTimeout)      │
 //   Lingering: our side is shut, what still comes is dropped, until the client's FIN or the deadline ──▶
 //   Closed
 //
@@ -49,7 +50,7 @@ class Downstream final : public EventHandler, public TimerHandler {
   void exchange_done(bool keep_alive, bool request_read, std::string_view leftover);
   // Ends the connection at once; a running exchange is abandoned. Idempotent.
   void close();
-  // Drain: closes it when nothing is going on.
+  // Drain: closes it when nothing is going on; a request that has arrived already is served.
   void close_if_idle();
 
   Transport& transport() { return transport_; }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/fd.h"
 #include "common/log.h"
 #include "lb/backend_set.h"
 #include "lb/options.h"
@@ -75,6 +76,8 @@ struct Shared {
   SlotCounter admissions;  // under admission-limit
   SlotCounter clients;     // under client-max-connections
   std::atomic<bool> draining{false};
+  Fd listener;  // closed by the last worker that stops accepting
+  std::atomic<std::size_t> workers_not_accepting{0};
 };
 
 }  // namespace dlb::lb

@@ -112,6 +112,7 @@ class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, pu
   void note_queue_state();
   bool hand_to_other_worker(WorkerMail mail);
   bool admit_connection();
+  void stop_accepting();
 
   Shared& shared_;
   const std::uint32_t index_;
@@ -143,6 +144,7 @@ class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, pu
   const int listener_;
   std::unique_ptr<Acceptor> acceptor_;  // from StartAccepting to StopAccepting
   bool draining_ = false;
+  bool stopped_accepting_ = false;
 };
 
 }  // namespace dlb::lb
