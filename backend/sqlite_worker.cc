@@ -66,6 +66,17 @@ class InUse {
   sqlite3_stmt* statement_;
 };
 
+// Makes an empty file of mode 0600, which SQLite's -wal and -shm files inherit. It is made beside and linked
+// into place: closing a descriptor of a file that SQLite has open in this process would drop its locks.
+void make_private_file(const std::string& path) {
+  const std::string beside = path + ".new-" + new_generation();
+  Fd made(::open(beside.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  if (!made) return;  // SQLite's own opening will tell why
+  made.reset();
+  [[maybe_unused]] const int linked = ::link(beside.c_str(), path.c_str());  // EEXIST: another was first
+  ::unlink(beside.c_str());
+}
+
 class OneTime {
  public:
   OneTime(sqlite3* db, const char* sql)
@@ -140,6 +151,12 @@ void SqliteWorker::run_job(const SqliteJob& job, SqliteResult& result) {
     result.detail = "the database file is not open";
     return;
   }
+  if (file_is_gone()) {
+    result.failure = BatchFailure::Unsent;
+    result.detail = "the database file was deleted or exchanged";
+    broken_ = true;
+    return;
+  }
   switch (job.kind) {
     case SqliteJob::Kind::Write:
       return write(job, result);
@@ -154,6 +171,12 @@ void SqliteWorker::run_job(const SqliteJob& job, SqliteResult& result) {
     case SqliteJob::Kind::Open:
       break;
   }
+}
+
+// What was committed to a file without a name would be gone with the last process that has it open.
+bool SqliteWorker::file_is_gone() {
+  int moved = 0;
+  return sqlite3_file_control(db_, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
 }
 
 // SQLite's own busy time-out sleeps longer and longer, up to 100 ms, which starves a process among eager
@@ -232,11 +255,7 @@ bool SqliteWorker::open_file(SqliteResult& result) {
     }
   }
   const std::string path = folder_ + "/chat.db";
-  {
-    // Made here for its mode, which the -wal and -shm files inherit. Only when missing: closing a descriptor
-    // of a file that SQLite has open in this process would drop its locks.
-    const Fd made(::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
-  }
+  if (::access(path.c_str(), F_OK) != 0) make_private_file(path);
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   if (sqlite3_open_v2(path.c_str(), &db_, flags, nullptr) != SQLITE_OK) {
     result.detail = "open " + path + ": " + (db_ != nullptr ? sqlite3_errmsg(db_) : "out of memory");
@@ -250,8 +269,6 @@ bool SqliteWorker::open_file(SqliteResult& result) {
 void SqliteWorker::open(SqliteResult& result) {
   close();
   if (!open_file(result)) return;
-  const std::string first_generation =
-      "INSERT OR IGNORE INTO chat_meta (name, value) VALUES ('generation', '" + new_generation() + "')";
   const std::string read_sql = std::string("SELECT ") + kColumns +
                                " FROM chat_messages WHERE sequence >= ?1 ORDER BY sequence LIMIT ?2";
   const std::string find_sql =
@@ -260,8 +277,7 @@ void SqliteWorker::open(SqliteResult& result) {
   // caller tries again.
   const bool ok =
       exec("PRAGMA journal_mode = WAL", result) && exec("PRAGMA synchronous = FULL", result) &&
-      exec("PRAGMA journal_size_limit = 67108864", result) && exec("BEGIN IMMEDIATE", result) &&
-      exec(kSchema, result) && exec(first_generation.c_str(), result) && exec("COMMIT", result) &&
+      exec("PRAGMA journal_size_limit = 67108864", result) && make_tables(result) &&
       prepare(
           insert_,
           "INSERT INTO chat_messages (message_id, client_name, key_id, nonce, ciphertext, source, signature, "
@@ -286,6 +302,21 @@ bool SqliteWorker::read_generation(SqliteResult& result) {
   fail(result, "read generation");
   if (step == SQLITE_DONE) broken_ = true;  // opening makes one
   return false;
+}
+
+// Only when something is missing: a start must not have to wait for another process's transaction.
+bool SqliteWorker::make_tables(SqliteResult& result) {
+  {
+    const OneTime complete(
+        db_,
+        "SELECT value FROM chat_meta WHERE name = 'generation' AND 2 = (SELECT count(*) FROM "
+        "sqlite_schema WHERE name IN ('chat_messages', 'chat_key_usage'))");
+    if (complete.ok() && sqlite3_step(complete.get()) == SQLITE_ROW) return true;
+  }
+  const std::string first_generation =
+      "INSERT OR IGNORE INTO chat_meta (name, value) VALUES ('generation', '" + new_generation() + "')";
+  return exec("BEGIN IMMEDIATE", result) && exec(kSchema, result) && exec(first_generation.c_str(), result) &&
+         exec("COMMIT", result);
 }
 
 void SqliteWorker::write(const SqliteJob& job, SqliteResult& result) {

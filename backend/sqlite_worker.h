@@ -82,7 +82,9 @@ class SqliteWorker {
   void run();
   void run_job(const SqliteJob& job, SqliteResult& result);
   void open(SqliteResult& result);
+  bool file_is_gone();
   bool open_file(SqliteResult& result);
+  bool make_tables(SqliteResult& result);
   void close();
   static int on_busy(void* worker, int tries);
   void write(const SqliteJob& job, SqliteResult& result);
