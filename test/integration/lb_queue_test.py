@@ -25,6 +25,7 @@ class Held:
             with self.lock:
                 self.waiting.append((request, gone))
             gone.wait(20)
+        connection.done()
         connection.reply(200, request.target.encode())
 
     def let_go(self):
@@ -76,6 +77,7 @@ class Queue(Case):
         """LB-24 as figures: cap 4, 50 ms a request, 200 clients at once, queue 1 s."""
         def handler(connection, request):
             pause(0.05)
+            connection.done()
             connection.send(OK)
 
         a = self.scripted(handler)

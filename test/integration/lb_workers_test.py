@@ -51,6 +51,7 @@ class Workers(Case):
         """No more than the cap at any instant, and no one waits while a slot is free: all are served."""
         def handler(connection, request):
             pause(0.01)
+            connection.done()
             connection.send(OK)
 
         a, b = self.scripted(handler), self.scripted(handler)

@@ -51,6 +51,14 @@ class Connection:
         self.requests = 0  # complete heads read on it so far
         self.buffer = b""
         self.closed = False
+        self.running = False  # a request counts in the server's `active`
+
+    def done(self):
+        """Takes the request out of `active`: to be called before its answer, which the balancer may act on before this
+        thread runs again."""
+        with self.server.lock:
+            self.server.active -= self.running
+            self.running = False
 
     def fill(self):
         try:
@@ -229,12 +237,12 @@ class ScriptedBackend:
                         connection.number = self.connections
                     self.requests.append(request)
                     self.active += 1
+                    connection.running = True
                     self.peak = max(self.peak, self.active)
                 try:
                     self.handler(connection, request)
                 finally:
-                    with self.lock:
-                        self.active -= 1
+                    connection.done()
         except OSError:
             pass  # the balancer may close at any time
         except Exception as error:  # noqa: BLE001 - shown by the test
