@@ -78,7 +78,7 @@ void FeedCache::append(std::int64_t sequence, std::string_view nonce, std::strin
   if (chunks_.empty() || !chunks_.back()->fits(element.size())) {
     if (!chunks_.empty()) memory_ += chunks_.back()->memory() - open_memory_;
     const std::size_t rows = chunks_.empty() ? kFirstRows : chunks_.back()->rows();
-    chunks_.push_back(std::make_shared<FeedChunk>(std::max(chunk_bytes_, element.size() + 1), rows));
+    chunks_.push_back(new_chunk(std::max(chunk_bytes_, element.size() + 1), rows));
     open_memory_ = chunks_.back()->memory();
     memory_ += open_memory_;
   }
@@ -102,6 +102,30 @@ void FeedCache::clear() {
   dropped_through_ = last_sequence_ = 0;
   last_nonce_.clear();
   whole_.reset();
+}
+
+std::shared_ptr<FeedChunk> FeedCache::new_chunk(std::size_t capacity, std::size_t expected_rows) const {
+  auto chunk = std::make_unique<FeedChunk>(capacity, expected_rows);
+  if (held_ == nullptr) return chunk;
+  const std::size_t bytes = chunk->memory();
+  *held_ += bytes;
+  return {chunk.release(), [held = held_, bytes](FeedChunk* last) {
+            *held -= bytes;
+            delete last;
+          }};
+}
+
+void FeedCache::adopt(const References& earlier) {
+  DLB_CHECK(empty());
+  for (const auto& reference : earlier) {
+    auto chunk = reference.lock();
+    if (chunk == nullptr) break;
+    rows_ += chunk->rows();
+    last_sequence_ = chunk->last_sequence();
+    open_memory_ = chunk->memory();
+    memory_ += open_memory_;
+    chunks_.push_back(std::move(chunk));
+  }
 }
 
 void FeedCache::append_parts(std::vector<BodyPart>& parts) const {

@@ -62,13 +62,20 @@ class FeedChunk {
 
 class FeedCache {
  public:
-  FeedCache(std::size_t chunk_bytes, std::size_t max_bytes)
-      : chunk_bytes_(chunk_bytes), max_bytes_(max_bytes) {}
+  // `held`: what all chunks made here take, until the last reader has let go of them.
+  FeedCache(std::size_t chunk_bytes, std::size_t max_bytes, std::shared_ptr<std::size_t> held = nullptr)
+      : chunk_bytes_(chunk_bytes), max_bytes_(max_bytes), held_(std::move(held)) {}
 
   // Sequences must rise. `nonce` identifies the row when the end of the feed is checked again.
   void append(std::int64_t sequence, std::string_view nonce, std::string_view element);
   // Forgets everything: the table was truncated or restored.
   void clear();
+
+  using References = std::vector<std::weak_ptr<FeedChunk>>;
+  References references() const { return {chunks_.begin(), chunks_.end()}; }
+  // Begins with what readers still hold of an earlier part of the same rows, up to the first gap. Requires
+  // empty(); no other cache may append to those chunks from now on.
+  void adopt(const References& earlier);
 
   bool empty() const { return rows_ == 0; }
   std::int64_t last_sequence() const { return last_sequence_; }  // 0 when empty
@@ -99,9 +106,11 @@ class FeedCache {
       256;  // in the first chunk's index; later ones go by the chunk before
 
   void append_parts(std::vector<BodyPart>& parts) const;
+  std::shared_ptr<FeedChunk> new_chunk(std::size_t capacity, std::size_t expected_rows) const;
 
   std::size_t chunk_bytes_;
   std::size_t max_bytes_;
+  std::shared_ptr<std::size_t> held_;
   std::deque<std::shared_ptr<FeedChunk>> chunks_;
   std::size_t memory_ = 0;
   std::size_t open_memory_ = 0;  // what memory_ counts for the open chunk; corrected when it closes

@@ -14,6 +14,9 @@ constexpr std::int64_t kReadBytes = std::int64_t{1}
                                     << 20;  // what one turn of the loop decrypts and serialises
 constexpr std::size_t kOlderPageBytes = std::size_t{8}
                                         << 20;  // a page below the cache ends early (has_more) above this
+// Years of four digits; a foreign row may hold anything.
+constexpr std::int64_t kFirstTime = 0;
+constexpr std::int64_t kLastTime = 253'402'300'799'999'999;
 constexpr std::size_t kMaxWaiting = 16384;
 constexpr Duration kHintDelay =
     std::chrono::milliseconds(3);  // hints that come close together cause one read
@@ -46,7 +49,8 @@ std::size_t FeedPath::waiting() const {
 
 void FeedPath::feed(const FeedQuery& query, std::uint64_t token) {
   ++stats_.feed_requests;
-  const Waiting waiting{query, token, loop_.now() + kFeedTimeout};
+  Waiting waiting{query, token, loop_.now() + kFeedTimeout};
+  waiting.query.limit = std::max<std::int64_t>(query.limit, 1);
   if (driver_.read_away()) return refuse(waiting, "the database cannot be reached");
   if (arrived_.size() + covered_.size() >= kMaxWaiting)
     return refuse(waiting, "too many feed requests are waiting");
@@ -196,13 +200,14 @@ void FeedPath::forget_all() {
   told_through_ = 0;
   for (auto& older : older_) arrived_.insert(arrived_.end(), older->waiters.begin(), older->waiters.end());
   older_.clear();
+  older_read_.clear();
   refresh_wanted_ = true;
 }
 
 void FeedPath::append(FeedCache& cache, const StoredRow& row) {
   StoredMessage message;
   message.sequence = row.sequence;
-  message.timestamp_us = row.timestamp_us;
+  message.timestamp_us = std::clamp(row.timestamp_us, kFirstTime, kLastTime);
   message.id = row.message_id;
   message.client_name = row.client_name;
   message.source = row.source;
@@ -241,8 +246,9 @@ void FeedPath::answer_covered() {
       answer(waiting, std::move(page->body));
       continue;
     }
-    older_.push_back(std::make_unique<Older>(
-        Older{!waiting.query.paged, waiting.query, FeedCache(chunk_bytes_, SIZE_MAX), {waiting}}));
+    older_.push_back(std::make_unique<Older>(Older{
+        !waiting.query.paged, waiting.query, FeedCache(chunk_bytes_, SIZE_MAX, older_held_), {waiting}}));
+    if (!waiting.query.paged) older_.back()->part.adopt(older_read_);
   }
   covered_.clear();
 }
@@ -262,17 +268,20 @@ void FeedPath::on_older_rows(std::span<const StoredRow> rows, bool complete) {
   if (older.whole) {
     done = done || older.part.last_sequence() >= cache_.dropped_through() ||
            (!rows.empty() && rows.back().sequence > cache_.dropped_through());
-    if (older.part.memory() > reread_bytes_) {
-      for (const Waiting& waiting : older.waiters) {
-        refuse(waiting, "the feed is too long to be sent at once: read it in pages with after and limit");
-      }
-      older_.pop_front();
-      return;
-    }
+  }
+  if (older.part.memory() > reread_bytes_ || *older_held_ > reread_bytes_) {
+    const std::string_view why =
+        older.part.memory() > reread_bytes_
+            ? "the feed is too long to be sent at once: read it in pages with after and limit"
+            : "slow readers hold too much of the feed's older part";
+    for (const Waiting& waiting : older.waiters) refuse(waiting, why);
+    older_.pop_front();
+    return;
   }
   if (!done) return;
   for (const Waiting& waiting : older.waiters) {
     if (older.whole) {
+      older_read_ = older.part.references();
       answer(waiting, cache_.whole(&older.part));
     } else {
       auto page = older.part.page(waiting.query.after, waiting.query.limit, cache_.last_sequence());

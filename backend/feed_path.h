@@ -90,7 +90,8 @@ class FeedPath final : public HeapTimerHandler {
     TimePoint deadline{};
   };
 
-  // Requests that begin below the cache. Whole feeds share one; a page has its own.
+  // Requests that begin below the cache. Whole feeds share one, and what readers still hold of the one
+  // before; a page has its own.
   struct Older {
     bool whole = false;
     FeedQuery query;
@@ -133,6 +134,8 @@ class FeedPath final : public HeapTimerHandler {
   std::vector<Waiting> arrived_;
   std::vector<Waiting> covered_;
   std::deque<std::unique_ptr<Older>> older_;
+  FeedCache::References older_read_;  // by the last answer with a whole feed
+  std::shared_ptr<std::size_t> older_held_ = std::make_shared<std::size_t>(0);  // at most reread_bytes_
   HeapTimer hint_timer_;
   HeapTimer again_timer_;
   HeapTimer poll_timer_;
