@@ -118,6 +118,12 @@ void WriteBatcher::settle(std::unique_ptr<PendingWrite> row, const RowResult& re
   answer_all(*row, result, answers);
 }
 
+void WriteBatcher::give_up(PendingWrite& row, const RowResult& result, std::vector<PutAnswer>& answers) {
+  for (const PendingWrite::Waiter& waiter : row.waiters) by_token_.erase(waiter.token);
+  answer_all(row, result, answers);
+  row.waiters.clear();
+}
+
 void WriteBatcher::answer_all(PendingWrite& row, const RowResult& result, std::vector<PutAnswer>& answers) {
   using Kind = RowResult::Kind;
   bool created = false;

@@ -109,6 +109,9 @@ class WriteBatcher {
   // content gets Created when it was stored now, the others Duplicate; other content gets Conflict.
   void settle(std::unique_ptr<PendingWrite> row, const RowResult& result, std::vector<PutAnswer>& answers);
 
+  // Answers those who wait for a row that was taken and stays with its taker: they have waited long enough.
+  void give_up(PendingWrite& row, const RowResult& result, std::vector<PutAnswer>& answers);
+
   std::size_t queued_rows() const { return queue_.size(); }
   std::size_t queued_bytes() const { return queued_bytes_; }
   std::size_t pending_rows() const { return by_id_.size(); }  // queued and in flight

@@ -78,6 +78,7 @@ void WritePath::pump() {
   }
   stats_.queue_timeouts += batcher_.expire(now, ended_);
   end_resends();
+  give_up_overdue();
   if (driver_.write_ready()) {
     if (budget_.wants_block() && now >= reserve_again_at_) {
       budget_.asked();
@@ -290,6 +291,22 @@ void WritePath::end_resends() {
   std::erase_if(resends_, [](const std::unique_ptr<Batch>& batch) { return batch->rows.empty(); });
 }
 
+// A batch that waits behind others in the pipeline, each of them held up by a lock, may come back much later
+// than its own statement time-out. It goes on, but nobody waits for it any longer; nor does who asks again.
+void WritePath::give_up_overdue() {
+  for (auto& [id, batch] : in_flight_) {
+    if (loop_.now() < batch->first_sent + settle_limit_) continue;
+    for (auto& row : batch->rows) {
+      batcher_.give_up(
+          *row,
+          result_of(RowResult::Kind::OutcomeUnknown,
+                    "the database did not confirm the message in time: send it again with the same "
+                    "message-id"),
+          ended_);
+    }
+  }
+}
+
 void WritePath::end_batch(Batch& batch, RowResult::Kind kind, std::string_view detail) {
   for (auto& row : batch.rows) {
     const bool unknown = row->in_doubt && kind == RowResult::Kind::Unavailable;
@@ -360,6 +377,10 @@ void WritePath::arm_timer() {
   if (driver_.write_ready() && in_flight_.size() < pipeline_depth_ && budget_.left() > 0 &&
       resends_.empty()) {
     next = std::min(next, batcher_.due_at());
+  }
+  for (const auto& [id, batch] : in_flight_) {
+    const TimePoint overdue = batch->first_sent + settle_limit_;
+    if (overdue > loop_.now()) next = std::min(next, overdue);
   }
   for (const auto& batch : resends_) {
     next = std::min(next, batch->first_sent + settle_limit_);

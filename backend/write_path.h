@@ -36,7 +36,7 @@ namespace dlb::backend {
 // What a database does for writes. Answers come to the WritePath, never inside these calls.
 class WriteDriver {
  public:
-  // The connection is up and set up.
+  // The connection is up and set up, and what was sent last has left.
   virtual bool write_ready() const = 0;
   // Not up, and it isn't just being (re)connected for the first time: writes are refused.
   virtual bool write_away() const = 0;
@@ -91,6 +91,7 @@ class WritePath final : public HeapTimerHandler {
   void split(std::unique_ptr<Batch> batch);
   void drop_unwanted(Batch& batch);
   void end_resends();
+  void give_up_overdue();
   void end_batch(Batch& batch, RowResult::Kind kind, std::string_view detail);
   void settle(std::unique_ptr<PendingWrite> row, const RowResult& result);
   void settle_existing(std::unique_ptr<PendingWrite> row, const StoredRow& existing);
