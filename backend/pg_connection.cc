@@ -17,11 +17,12 @@ namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);  // a restarted session is back at once
 constexpr Duration kLongestPause = std::chrono::seconds(1);
-constexpr int kReadsPerTurn = 64;
+constexpr int kReadsPerTurn = 16;
 
 std::string one_line(const char* text) {
   std::string line = text != nullptr ? text : "";
-  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
   while (!line.empty() && line.back() == ' ') line.pop_back();
   return line;
 }
@@ -301,7 +302,7 @@ void PgConnection::send(std::uint64_t tag, const char* statement, std::initializ
                                         lengths.data(), formats.data(), 1) == 1 &&
                     PQpipelineSync(connection_) == 1;
   if (!sent) return reconnect_soon(error_text());
-  if (!pumping_) flush();
+  flush();
 }
 
 void PgConnection::on_events(std::uint32_t events) {
@@ -331,34 +332,32 @@ bool PgConnection::socket_readable() const {
 
 void PgConnection::pump() {
   const std::uint64_t era = era_;  // another connection may have taken this one's place after each call out
-  pumping_ = true;
   for (int reads = 0; reads < kReadsPerTurn; ++reads) {
-    PQflush(connection_);  // a failed write shows when reading: the answer may be there
+    const int rest = PQflush(connection_);  // a failed write shows when reading: the answer may be there
+    congested_ = rest > 0;
+    was_congested_ = was_congested_ || congested_;
     const bool alive = PQconsumeInput(connection_) == 1;
     read_setup_results();
     if (era == era_) read_results();
     if (era == era_) read_notifications();
+    if (era == era_ && !congested_ && std::exchange(was_congested_, false)) client_.on_pg_drained(*this);
     if (era != era_) break;
     if ((!alive || PQstatus(connection_) == CONNECTION_BAD) && lost_why_.empty()) lost_why_ = error_text();
-    if (!lost_why_.empty()) {
-      pumping_ = false;
-      return lose(std::exchange(lost_why_, {}));
-    }
-    if (!socket_readable()) {
-      pumping_ = false;
-      return flush();
-    }
+    if (!lost_why_.empty()) return lose(std::exchange(lost_why_, {}));
+    if (!socket_readable()) return flush();
   }
-  pumping_ = false;
-  if (era == era_)
-    loop_.make_runnable(source_);  // over this turn's budget: no edge will come for what is there
+  // Over this turn's budget: no edge will come for what is there.
+  if (era == era_) loop_.make_runnable(source_);
 }
 
 // Sends what there is. When the socket is full libpq reads, to keep the server from blocking: what it has got
 // then brings no edge any more.
 void PgConnection::flush() {
   const int rest = PQflush(connection_);
-  if (rest < 0 || (rest > 0 && PQisBusy(connection_) == 0)) loop_.make_runnable(source_);
+  congested_ = rest > 0;
+  was_congested_ = was_congested_ || congested_;
+  const bool something_to_do = congested_ ? PQisBusy(connection_) == 0 : was_congested_;
+  if (rest < 0 || something_to_do) loop_.make_runnable(source_);
 }
 
 void PgConnection::read_notifications() {
@@ -459,6 +458,7 @@ void PgConnection::lose(std::string_view why) {
 
 void PgConnection::close() {
   ++era_;
+  congested_ = was_congested_ = false;
   timer_.cancel();
   reply_timer_.cancel();
   lost_why_.clear();

@@ -79,6 +79,8 @@ class PgConnectionClient {
   // Everything is prepared; statements may be sent.
   virtual void on_pg_ready(PgConnection& connection) = 0;
   virtual void on_pg_reply(PgConnection& connection, std::uint64_t tag, const PgReply& reply) = 0;
+  // congested() has become false.
+  virtual void on_pg_drained(PgConnection& connection) = 0;
   // A NOTIFY that some session sent. Only a hint.
   virtual void on_pg_notification(PgConnection& connection, int sender_pid) = 0;
   // The connection is gone. `unanswered`: tags of statements that may or may not have been carried out, in
@@ -102,6 +104,9 @@ class PgConnection final : EventHandler, HeapTimerHandler, MailboxHandler<std::v
   void start();
 
   bool ready() const { return state_ == State::Ready; }
+  // What was sent last has not left yet: send no more bulk until on_pg_drained(). Keeps what libpq buffers
+  // (and moves about with each partial write) to one statement.
+  bool congested() const { return congested_; }
   // Not ready, and all addresses have been tried in vain since it was ready last.
   bool away() const { return state_ != State::Ready && failed_rounds_ > 0; }
   std::size_t unanswered() const { return expected_.size(); }
@@ -182,8 +187,9 @@ class PgConnection final : EventHandler, HeapTimerHandler, MailboxHandler<std::v
   bool wants_write_ = false;  // Connecting: what PQconnectPoll waits for
   std::size_t setup_step_ = 0;
   std::deque<Expected> expected_;
-  bool pumping_ = false;
-  std::string lost_why_;  // set inside a call that must not report the loss; reported in this turn
+  bool congested_ = false;
+  bool was_congested_ = false;  // and the client has not been told of the end
+  std::string lost_why_;        // set inside a call that must not report the loss; reported in this turn
 
   HeapTimer timer_;                 // Waiting: the pause; Connecting, SettingUp: the connect time-out
   HeapTimer reply_timer_;           // Ready: the oldest unanswered statement

@@ -399,6 +399,10 @@ void PostgresStore::notify() {
                  {{PgType::Text, config_.event_channel}, {PgType::Text, range}});
 }
 
+void PostgresStore::on_pg_drained(PgConnection& connection) {
+  if (&connection == &writer_) writes_.on_driver_change();
+}
+
 void PostgresStore::on_pg_notification(PgConnection& connection, int sender_pid) {
   if (sender_pid != connection.server_pid()) feeds_.hint();
 }

@@ -38,7 +38,7 @@ class PostgresStore final : public StoreBase, PgConnectionClient, HeapTimerHandl
   };
 
   // WriteDriver
-  bool write_ready() const override { return writer_.ready(); }
+  bool write_ready() const override { return writer_.ready() && !writer_.congested(); }
   bool write_away() const override { return writer_.away(); }
   void send_batch(std::uint64_t batch_id, const WriteBatch& batch) override;
   void send_reserve(const KeyId& key) override;
@@ -46,13 +46,14 @@ class PostgresStore final : public StoreBase, PgConnectionClient, HeapTimerHandl
 
   // ReadDriver
   bool read_ready() const override { return reader_.ready() && generation_known_; }
-  bool read_away() const override { return reader_.away() || writer_.away(); }
+  bool read_away() const override { return reader_.away() || (!reader_started_ && writer_.away()); }
   void send_read(const RowsRequest& request) override;
   void send_renew_generation(std::string_view seen) override;
 
   // PgConnectionClient
   void on_pg_ready(PgConnection& connection) override;
   void on_pg_reply(PgConnection& connection, std::uint64_t tag, const PgReply& reply) override;
+  void on_pg_drained(PgConnection& connection) override;
   void on_pg_notification(PgConnection& connection, int sender_pid) override;
   void on_pg_lost(PgConnection& connection, const std::vector<std::uint64_t>& unanswered) override;
   void on_pg_connect_failed(PgConnection& connection) override;

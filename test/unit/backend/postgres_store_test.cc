@@ -410,15 +410,16 @@ TEST_CASE("large batches go both ways while the loop keeps turning", "[store][po
   StoreConfig config = database.config();
   config.write_queue_rows = 2000;
   config.write_queue_bytes = std::size_t{64} << 20;
+  config.write_queue_timeout = std::chrono::seconds(60);  // the point is that all go through
   EventLoop loop;
   Log log;
   StoreUser user(loop, log, config);
   REQUIRE(user.put_now("first", "ann", "x").status == PutStatus::Created);
-  for (int i = 0; i < 1500; ++i) user.put("m" + std::to_string(i), "ann", std::string(20000, 'x'));
-  REQUIRE(user.run_until([&] { return user.answers() == 1501; }, std::chrono::seconds(60)));
-  CHECK(user.store().stats().created == 1501);
-  CHECK(text_of(user.feed_now().body).size() > 1500U * 20000U);
-  WARN("longest turn " << static_cast<double>(loop.counters().turn_ns_max) / 1e6 << " ms");
+  for (int i = 0; i < 600; ++i) user.put("m" + std::to_string(i), "ann", std::string(20000, 'x'));
+  REQUIRE(user.run_until([&] { return user.answers() == 601; }, std::chrono::seconds(60)));
+  CHECK(user.store().stats().created == 601);
+  CHECK(user.run_until([&] { return user.feed_now().body.size > 600U * 20000U; }));
+  CHECK(user.store().idle());
 }
 
 TEST_CASE("a repeat of a message does not burn a sequence value", "[store][postgres]") {
@@ -430,6 +431,28 @@ TEST_CASE("a repeat of a message does not burn a sequence value", "[store][postg
   const std::int64_t first = user.put_now("a", "ann", "x").sequence;
   for (int i = 0; i < 20; ++i) user.put_now("a", "ann", "x");
   CHECK(user.put_now("b", "ann", "x").sequence == first + 1);
+}
+
+TEST_CASE("foreign rows with odd values, and a lost generation, do not take the feed down",
+          "[store][postgres]") {
+  if (missing_server()) return;
+  PostgresDatabase database;
+  EventLoop loop;
+  Log log;
+  StoreUser user(loop, log, database.config());
+  REQUIRE(user.put_now("a", "ann", "x").status == PutStatus::Created);
+  for (const char* time : {"infinity", "-infinity", "294276-12-31", "4713-01-01 BC"}) {
+    database.sql(
+        "INSERT INTO chat_messages (message_id, client_name, key_id, nonce, ciphertext, created_at) VALUES "
+        "('" +
+        std::string(time) + "', '', '', '', '', '" + time + "')");
+  }
+  CHECK(text_of(user.feed_now().body).find("\"count\":5}") != std::string::npos);
+  database.sql("DELETE FROM chat_meta");
+  CHECK(user.put_now("b", "ann", "x").status == PutStatus::Created);
+  CHECK(user.run_until(
+      [&] { return text_of(user.feed_now().body).find("\"count\":6}") != std::string::npos; }));
+  CHECK(database.sql("SELECT count(*) FROM chat_meta") == std::vector<std::string>{"1"});
 }
 
 TEST_CASE("a database URL that cannot be meant is refused at start, without its password",

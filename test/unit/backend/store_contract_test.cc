@@ -350,6 +350,33 @@ TEST_CASE("other stores hear of new rows without being asked", "[store]") {
   });
 }
 
+TEST_CASE("SQLite: another process's open transaction delays writes, never feeds, and keeps its place",
+          "[store]") {
+  SqliteDatabase database;
+  Three stores(database);
+  REQUIRE(stores.a.put_now("before", "ann", "x").status == PutStatus::Created);
+  sqlite3* foreign = nullptr;
+  REQUIRE(sqlite3_open((database.config().data_dir + "/chat.db").c_str(), &foreign) == SQLITE_OK);
+  sqlite3_busy_timeout(foreign, 5000);  // the other stores may still be opening
+  REQUIRE(sqlite3_exec(foreign,
+                       "BEGIN IMMEDIATE; INSERT INTO chat_messages (message_id, client_name, key_id, nonce, "
+                       "ciphertext, created_us) VALUES ('foreign', 'x', '', '', '', 0)",
+                       nullptr, nullptr, nullptr) == SQLITE_OK);
+  const std::uint64_t after = stores.a.put("after", "ann", "x");
+  for (int i = 0; i < 50; ++i) {
+    REQUIRE(text_of(stores.b.feed_now().body).find("\"count\":1}") != std::string::npos);
+    REQUIRE(text_of(stores.a.feed_now().body).find("\"count\":1}") != std::string::npos);
+  }
+  CHECK_FALSE(stores.a.answered(after));
+  REQUIRE(sqlite3_exec(foreign, "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(foreign);
+  REQUIRE(stores.a.wait(after));
+  CHECK(stores.a.put_answer(after).status == PutStatus::Created);
+  const std::string feed = text_of(stores.c.feed_now().body);
+  CHECK(feed.find("\"foreign\"") < feed.find("\"after\""));
+  CHECK(feed.find("\"count\":3}") != std::string::npos);
+}
+
 TEST_CASE("a key that has reached its limit encrypts no more, across restarts", "[store]") {
   on_each_database([](Database& database) {
     EventLoop loop;
