@@ -109,7 +109,7 @@ class Buffer {
   // Appends all of `bytes` or nothing.
   bool append(std::string_view bytes) {
     if (bytes.size() > capacity() - end_) return false;
-    std::memcpy(block_ + end_, bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(block_ + end_, bytes.data(), bytes.size());  // an empty view may be null
     end_ += static_cast<std::uint32_t>(bytes.size());
     return true;
   }

@@ -20,7 +20,7 @@ class Writer {
   Writer& operator<<(std::string_view text) {
     if (static_cast<std::size_t>(end_ - at_) < text.size()) {
       fits_ = false;
-    } else {
+    } else if (!text.empty()) {  // whose data() may be null
       std::memcpy(at_, text.data(), text.size());
       at_ += text.size();
     }
