@@ -161,7 +161,8 @@ void Exchange::on_upstream_events() {
 void Exchange::on_downstream_events() {
   if (downstream_.transport().hung_up()) return downstream_.close();
   switch (state_) {
-    case State::AwaitingHead:
+    case State::AwaitingHead:  // an interim response may not have been taken whole
+      if (response_.anything_to_send() && write_response() == Step::Gone) return;
       return pump_request();
     case State::Responding: {
       const Handle<Exchange> self = self_;
