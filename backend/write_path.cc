@@ -15,6 +15,9 @@ constexpr Duration kRetryPause = std::chrono::milliseconds(5);
 // A batch that the database has not settled by itself: the statement time-out and the time to come back after
 // a restart.
 constexpr Duration kSettleGrace = std::chrono::seconds(1);
+// Over that and the lock time-out: the last send's own verdict, which says whether anything was stored, comes
+// first.
+constexpr Duration kGiveUpGrace = std::chrono::milliseconds(250);
 
 WriteBatcher::Limits limits_of(const StoreConfig& config) {
   WriteBatcher::Limits limits;
@@ -46,6 +49,7 @@ WritePath::WritePath(EventLoop& loop, TimerHeap& timers, Log& log, const StoreCo
       batcher_(limits_of(config)),
       pipeline_depth_(std::max<std::size_t>(config.write_pipeline_depth, 1)),
       settle_limit_(config.statement_timeout + kSettleGrace),
+      give_up_limit_(settle_limit_ + config.lock_timeout + kGiveUpGrace),
       timer_(timers, *this) {}
 
 void WritePath::put(NewMessage message, std::uint64_t token) {
@@ -295,7 +299,7 @@ void WritePath::end_resends() {
 // than its own statement time-out. It goes on, but nobody waits for it any longer; nor does who asks again.
 void WritePath::give_up_overdue() {
   for (auto& [id, batch] : in_flight_) {
-    if (loop_.now() < batch->first_sent + settle_limit_) continue;
+    if (loop_.now() < batch->first_sent + give_up_limit_) continue;
     for (auto& row : batch->rows) {
       batcher_.give_up(
           *row,
@@ -379,7 +383,7 @@ void WritePath::arm_timer() {
     next = std::min(next, batcher_.due_at());
   }
   for (const auto& [id, batch] : in_flight_) {
-    const TimePoint overdue = batch->first_sent + settle_limit_;
+    const TimePoint overdue = batch->first_sent + give_up_limit_;
     if (overdue > loop_.now()) next = std::min(next, overdue);
   }
   for (const auto& batch : resends_) {

@@ -107,7 +107,8 @@ class WritePath final : public HeapTimerHandler {
   WriteBatcher batcher_;
   KeyBudget budget_;
   std::size_t pipeline_depth_;
-  Duration settle_limit_;
+  Duration settle_limit_;   // nothing is sent again after that
+  Duration give_up_limit_;  // and nobody waits after that
   std::unordered_map<std::uint64_t, std::unique_ptr<Batch>> in_flight_;
   std::deque<std::unique_ptr<Batch>> resends_;  // in the order in which they shall be sent
   std::uint64_t next_batch_id_ = 1;

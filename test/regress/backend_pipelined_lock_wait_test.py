@@ -31,7 +31,7 @@ class PipelinedLockWait(Case):
 
         self.together(*[lambda n=index: post(n) for index in range(4)])
         self.assertEqual([status for status, _ in answers], [503] * 4)
-        self.assertLess(max(took for _, took in answers), 8 * TIME_FACTOR, answers)
+        self.assertLess(max(took for _, took in answers), 10.5 * TIME_FACTOR, answers)
         psql.stdin.write("rollback;\n\\echo free\n")
         psql.stdin.flush()
         self.assertEqual(psql.stdout.readline().strip(), "free")
