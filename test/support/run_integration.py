@@ -56,6 +56,10 @@ def main():
     arguments.programs = os.path.realpath(arguments.programs)
     files = arguments.files or sorted(glob.glob(os.path.join(ROOT, "test", "integration", "*_test.py")) +
                                       glob.glob(os.path.join(ROOT, "test", "regress", "*_test.py")))
+    # The slow ones first, so that none of them is left to run alone at the end.
+    slow = ("backend", "system")
+    files.sort(key=lambda path: -max((slow.index(word) + 1 for word in slow if os.path.basename(path).startswith(word)),
+                                     default=0))
     if arguments.only:
         files = [path for path in files if any(word in os.path.basename(path) for word in arguments.only)]
     total = {"passed": 0, "failed": 0, "skipped": 0}

@@ -139,8 +139,8 @@ TEST_CASE("negative control: without the trigger a later row does overtake an op
   // Set-up enables it again when the writer connects anew.
   database.terminate_all();
   CHECK(writer.run_until([&] { return writer.put_now("again", "ann", "x").status == PutStatus::Duplicate; }));
-  CHECK(database.sql("SELECT tgenabled FROM pg_trigger WHERE tgname = 'chat_messages_in_order'") ==
-        std::vector<std::string>{"A"});
+  CHECK(database.sql("SELECT tgenabled FROM pg_trigger WHERE tgrelid = 'chat_messages'::regclass AND NOT "
+                     "tgisinternal") == std::vector<std::string>{"A"});
 }
 
 TEST_CASE("a session that sits on the writers' lock in silence is ended", "[store][postgres]") {
@@ -352,6 +352,7 @@ TEST_CASE("a role that may only use the tables is enough once they are there", "
   }
   PgSession(cluster().url("postgres", "postgres"))
       .query("DO $$ BEGIN CREATE ROLE app LOGIN; EXCEPTION WHEN duplicate_object THEN END $$");
+  database.sql("GRANT USAGE ON SCHEMA " + database.schema() + " TO app");
   database.sql("GRANT SELECT, INSERT ON chat_messages TO app");
   database.sql("GRANT SELECT, UPDATE ON chat_meta TO app");
   database.sql("GRANT SELECT, INSERT, UPDATE ON chat_key_usage TO app");
@@ -378,7 +379,7 @@ TEST_CASE("a host that is down is passed over, and names are looked up", "[store
   SECTION("a name") { config.database_url.replace(url.find("127.0.0.1"), 9, "localhost"); }
   SECTION("a Unix socket") {
     config.database_url = "host=" + cluster().folder() + " port=" + port +
-                          " user=chat_user dbname=" + url.substr(url.rfind('/') + 1);
+                          " user=chat_user dbname=chat options=-csearch_path=" + database.schema();
   }
   StoreUser user(loop, log, config);
   CHECK(user.put_now("a", "ann", "x").status == PutStatus::Created);
