@@ -233,6 +233,20 @@ TEST_CASE("a truncated table is noticed even when new rows have overtaken the ol
   });
 }
 
+TEST_CASE("rows exchanged behind the feed's back, numbered on, are noticed by their nonce", "[store]") {
+  on_each_database([](Database& database) {
+    Three stores(database);
+    for (int i = 0; i < 5; ++i) REQUIRE(stores.a.put_now("old" + std::to_string(i), "ann", "x").sequence > 0);
+    const FeedAnswer before = stores.b.feed_now();
+    database.replace_rows(9);
+    const FeedAnswer after = stores.b.feed_now();
+    CHECK(text_of(after.body).find("old") == std::string::npos);
+    CHECK(text_of(after.body).find("\"f0\"") != std::string::npos);
+    CHECK(text_of(after.body).find("\"count\":9}") != std::string::npos);
+    CHECK(after.etag.substr(0, 37) != before.etag.substr(0, 37));
+  });
+}
+
 TEST_CASE("text is never in the database in plain, and rows that were exchanged do not decrypt", "[store]") {
   on_each_database([](Database& database) {
     Three stores(database);

@@ -54,6 +54,8 @@ class Database {
   virtual std::vector<std::string> sql(const std::string& text) = 0;
   // Empties the message table and starts its sequence anew.
   virtual void truncate() = 0;
+  // Truncates and inserts `count` foreign rows in one transaction: nobody sees the table empty.
+  virtual void replace_rows(int count) = 0;
   // Every byte the database holds of its tables.
   virtual std::string dump() = 0;
 
@@ -92,6 +94,18 @@ class SqliteDatabase final : public Database {
   void truncate() override {
     sql("DELETE FROM chat_messages; DELETE FROM sqlite_sequence WHERE name = 'chat_messages'");
   }
+  void replace_rows(int count) override {
+    std::string all =
+        "BEGIN IMMEDIATE; DELETE FROM chat_messages; DELETE FROM sqlite_sequence WHERE name = "
+        "'chat_messages';";
+    for (int i = 0; i < count; ++i) {
+      all +=
+          "INSERT INTO chat_messages (message_id, client_name, key_id, nonce, ciphertext, created_us) VALUES "
+          "('f" +
+          std::to_string(i) + "', 'x', '', 'n', '', 0);";
+    }
+    sql(all + "COMMIT");
+  }
   std::string dump() override {
     std::string all;
     for (const char* name : {"/data/chat.db", "/data/chat.db-wal"}) {
@@ -127,6 +141,14 @@ class PostgresDatabase final : public Database {
   const std::string& schema() const { return name_; }
   std::vector<std::string> sql(const std::string& text) override { return PgSession(url()).query(text); }
   void truncate() override { sql("TRUNCATE chat_messages RESTART IDENTITY"); }
+  void replace_rows(int count) override {
+    std::string all = "TRUNCATE chat_messages RESTART IDENTITY;";
+    for (int i = 0; i < count; ++i) {
+      all += "INSERT INTO chat_messages (message_id, client_name, key_id, nonce, ciphertext) VALUES ('f" +
+             std::to_string(i) + "', 'x', '', 'n', '');";
+    }
+    sql(all);
+  }
   std::string dump() override {
     std::string all;
     PgSession session(url());
