@@ -2,6 +2,7 @@
 // from it. Binary because it needs no escaping, whatever the bytes, and no hex for bytea. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -38,9 +39,13 @@ inline std::int64_t pg_integer(std::string_view bytes) {
   return static_cast<std::int64_t>(value);
 }
 
-// timestamptz is microseconds since 2000-01-01; ours count from 1970.
+// timestamptz is microseconds since 2000-01-01; ours count from 1970. What ISO 8601's four digits can't say
+// (infinity, years a foreign row made up) becomes the nearest that they can.
 inline std::int64_t pg_timestamp_us(std::string_view bytes) {
-  return pg_integer(bytes) + 946'684'800'000'000;
+  constexpr std::int64_t kEpoch = 946'684'800'000'000;
+  constexpr std::int64_t kFirst = -62'135'596'800'000'000;  // 0001-01-01
+  constexpr std::int64_t kLast = 253'402'300'799'999'999;   // 9999-12-31
+  return std::clamp(pg_integer(bytes), kFirst - kEpoch, kLast - kEpoch) + kEpoch;
 }
 
 // array_recv's format: dimensions, has-null, element type, length, lower bound, then each element with its
