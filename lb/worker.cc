@@ -100,22 +100,22 @@ void Worker::slot_freed(std::uint32_t backend) {
   give_back_slot(backend);
 }
 
-// The second look after the release pairs with the waiter's own look after it has set its bit: one sees the
-// other.
 void Worker::give_back_slot(std::uint32_t backend) {
   router_.release_slot(backend);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (shared_.waiting_workers.load(std::memory_order_seq_cst) == 0) return;
-  if (!queue_.empty()) queue_retry_ = true;
-  hand_to_other_worker({WorkerMail::Kind::Retry, backend});
+  wake_waiters(backend);
 }
 
 void Worker::connection_freed(std::uint32_t backend, TransportClass transport) {
   router_.release_connection(backend, transport);
   // A message frees its slot right after, which serves the queue. A feed's connection is freed alone.
-  if (transport == TransportClass::Message) return;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (shared_.waiting_workers.load(std::memory_order_seq_cst) == 0) return;
+  if (transport == TransportClass::Feed) wake_waiters(backend);
+}
+
+// The look at the waiters after something was given back. It is a read-modify-write, as setting a waiter's
+// bit is: the two are ordered, so either this one sees the bit, or the waiter's own look at the slots, which
+// comes after its bit, sees what was given back. (A fence would do the same; ThreadSanitizer knows none.)
+void Worker::wake_waiters(std::uint32_t backend) {
+  if (shared_.waiting_workers.fetch_or(0, std::memory_order_acq_rel) == 0) return;
   if (!queue_.empty()) queue_retry_ = true;
   hand_to_other_worker({WorkerMail::Kind::Retry, backend});
 }

@@ -109,6 +109,7 @@ class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, pu
   void serve_queue();
   void settle_slots();
   void give_back_slot(std::uint32_t backend);
+  void wake_waiters(std::uint32_t backend);
   void note_queue_state();
   bool hand_to_other_worker(WorkerMail mail);
   bool admit_connection();
