@@ -1,8 +1,9 @@
-"""Runs unit-test programs (Catch2) and adds up their test cases. Output is shown when something failed.
+"""Runs unit-test programs (Catch2), two at a time, and adds up their test cases. Output is shown when something failed.
 
   python3 test/support/run_unit.py [--tally FILE] PROGRAM…"""
 
 import argparse
+import concurrent.futures
 import os
 import re
 import subprocess
@@ -24,26 +25,31 @@ def count(output, code):
     return passed, failed, skipped
 
 
+def run(path):
+    started = time.monotonic()
+    try:
+        done = subprocess.run([path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=300)
+        output, code = done.stdout.decode(errors="replace"), done.returncode
+    except subprocess.TimeoutExpired as error:
+        output, code = (error.stdout or b"").decode(errors="replace") + "\ntimed out", 124
+    return path, count(output, code), output, code, time.monotonic() - started
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tally")
     parser.add_argument("programs", nargs="+")
     arguments = parser.parse_args()
     total = [0, 0, 0]
-    for path in arguments.programs:
-        started = time.monotonic()
-        try:
-            done = subprocess.run([path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  timeout=300)
-            output, code = done.stdout.decode(errors="replace"), done.returncode
-        except subprocess.TimeoutExpired as error:
-            output, code = (error.stdout or b"").decode(errors="replace") + "\ntimed out", 124
-        tally = count(output, code)
-        total = [sum(pair) for pair in zip(total, tally)]
-        print(f"  {os.path.relpath(path)}: {tally[0]} passed, {tally[1]} failed, {tally[2]} skipped "
-              f"({time.monotonic() - started:.1f} s)", flush=True)
-        if code != 0:
-            print(output[-30000:], flush=True)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(run, path) for path in arguments.programs]):
+            path, tally, output, code, took = done.result()
+            total = [sum(pair) for pair in zip(total, tally)]
+            print(f"  {os.path.relpath(path)}: {tally[0]} passed, {tally[1]} failed, {tally[2]} skipped ({took:.1f} s)",
+                  flush=True)
+            if code != 0:
+                print(output[-30000:], flush=True)
     if arguments.tally:
         with open(arguments.tally, "w", encoding="ascii") as file:
             print(*total, file=file)
