@@ -65,13 +65,14 @@ $(BUILD)/llhttp/%.o: $(LLHTTP_SRC)/%.c
 	@mkdir -p $(dir $@)
 	$(CC) $(CFLAGS) -I/usr/share/include/llhttp -c -o $@ $<
 
-# Tests are compiled for fast builds, not for fast runs; Catch2's main needs no sanitizer.
+# Tests are compiled for fast builds, not for fast runs: Catch2's main without sanitizers, the tests themselves without
+# UBSan (what they test has it).
 $(BUILD)/test/support/catch_main.o: test/support/catch_main.cc
 	@mkdir -p $(dir $@)
 	$(CXX) -std=c++20 -O0 -I. -MMD -MP -c -o $@ $<
 $(BUILD)/test/unit/%.o: test/unit/%.cc
 	@mkdir -p $(dir $@)
-	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -O0 -g1 -MMD -MP -c -o $@ $<
+	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -O0 -g1 $(if $(SAN),-fno-sanitize=undefined) -MMD -MP -c -o $@ $<
 $(BUILD)/%.o: %.cc
 	@mkdir -p $(dir $@)
 	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
