@@ -23,6 +23,7 @@
 #include "lb/backend_events.h"
 #include "lb/control.h"
 #include "lb/lifecycle.h"
+#include "lb/listener.h"
 #include "lb/options.h"
 #include "lb/shared.h"
 #include "lb/status_pages.h"
@@ -33,11 +34,7 @@ namespace {
 
 constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
-constexpr int kListenBacklog = 4096;
 constexpr std::int64_t kMaxWorkers = 64;
-// Unsent bytes that the kernel may hold for a client before it says "not writable": bounds memory, keeps
-// latency low.
-constexpr std::size_t kNotSentLowWatermark = 64 * 1024;
 
 int fail(const std::string& text, int code) {
   std::fprintf(stderr, "lb: %s\n", text.c_str());
@@ -75,27 +72,13 @@ void raise_descriptor_limit(const Options& options, Log& log) {
   }
 }
 
-Result<Fd> open_listener(const Options& options, const LoadedOptions& loaded) {
-  auto address = Address::parse(options.listen);
-  if (!address) return loaded.at("listen", address.error().text);
-  // Accepted sockets inherit the listener's options: nothing is to be set on each of them.
-  auto listener = listen_on(*address, kListenBacklog,
-                            {static_cast<std::size_t>(options.socket_read_buffer_bytes.bytes),
-                             static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes)});
-  if (listener) set_not_sent_low_watermark(listener->get(), kNotSentLowWatermark);
-  if (!listener) {
-    return loaded.at("listen", listener.error().text + "; stop what uses the port or choose another address");
-  }
-  return listener;
-}
-
 int run(Options& options, const LoadedOptions& loaded) {
   LogConfig log_config;
   log_config.level = parse_log_level(options.log_level).value_or(LogLevel::Info);
   log_config.format = parse_log_format(options.log_format).value_or(LogFormat::Text);
   Log log(log_config);
-  auto listener = open_listener(options, loaded);
-  if (!listener) return fail(listener.error().text, kExitFailed);
+  auto listeners = open_listeners(options, loaded);
+  if (!listeners) return fail(listeners.error().text, kExitFailed);
   raise_descriptor_limit(options, log);
   if (options.workers == 0) options.workers = std::min<std::int64_t>(Cgroup().cpu_count(), kMaxWorkers);
 
@@ -107,12 +90,12 @@ int run(Options& options, const LoadedOptions& loaded) {
   Shared shared(options, *backends, control.passive(), pages, log);
   events.bind(shared.workers);
 
-  shared.listener = std::move(*listener);
+  shared.listeners = std::move(*listeners);
   std::vector<std::unique_ptr<Worker>> workers;
   const auto seed = static_cast<std::uint64_t>(wall_now_us());
   for (std::int64_t i = 0; i < options.workers; ++i) {
     const auto index = static_cast<std::uint32_t>(i);
-    workers.push_back(std::make_unique<Worker>(shared, index, shared.listener.get(), seed + index));
+    workers.push_back(std::make_unique<Worker>(shared, index, seed + index));
     shared.workers.push_back(workers.back().get());
     pages.add_worker(workers.back()->metrics(), workers.back()->router());
   }
@@ -128,7 +111,7 @@ int run(Options& options, const LoadedOptions& loaded) {
   for (const auto& worker : workers) threads.emplace_back([&worker] { worker->run(); });
   lifecycle.start();
   log.info("balancer started", {{"version", DLB_VERSION},
-                                {"listen", local_address(shared.listener.get()).to_string()},
+                                {"listen", local_address(shared.listeners.front().fd.get()).to_string()},
                                 {"backends", backends->size()},
                                 {"policy", options.policy},
                                 {"workers", workers.size()},

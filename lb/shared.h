@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/fd.h"
 #include "common/log.h"
 #include "lb/backend_set.h"
+#include "lb/listener.h"
 #include "lb/options.h"
 
 namespace dlb::lb {
@@ -76,7 +76,7 @@ struct Shared {
   SlotCounter admissions;  // under admission-limit
   SlotCounter clients;     // under client-max-connections
   std::atomic<bool> draining{false};
-  Fd listener;  // closed by the last worker that stops accepting
+  std::vector<Listener> listeners;  // complete before the first thread starts
   std::atomic<std::size_t> workers_not_accepting{0};
 };
 

@@ -35,7 +35,7 @@ WorkerTimers::WorkerTimers(EventLoop& loop, const Options& options)
       response_body(loop, Worker::kResponseBodyTimeout),
       upstream_idle(loop, options.proxy_idle_timeout) {}
 
-Worker::Worker(Shared& shared, std::uint32_t index, int listener, std::uint64_t seed)
+Worker::Worker(Shared& shared, std::uint32_t index, std::uint64_t seed)
     : shared_(shared),
       index_(index),
       mailbox_(loop_, *this, kMailboxCapacity),
@@ -62,8 +62,7 @@ Worker::Worker(Shared& shared, std::uint32_t index, int listener, std::uint64_t 
       upstreams_(connection_capacity(shared.options) +
                  static_cast<std::size_t>(shared.options.proxy_max_idle)),
       exchanges_(connection_capacity(shared.options)),
-      downstreams_(connection_capacity(shared.options)),
-      listener_(listener) {
+      downstreams_(connection_capacity(shared.options)) {
   loop_.add_turn_end_hook(*this);
 }
 
@@ -252,7 +251,7 @@ bool Worker::admit_connection() {
   return false;
 }
 
-void Worker::on_accept(Fd fd, const Address& peer) {
+void Worker::on_accept(const Listener&, Fd fd, const Address& peer) {
   if (!admit_connection()) return;
   metrics_.client_accepted.add();
   Downstream* downstream = downstreams_.create(*this, std::move(fd), peer);
@@ -268,17 +267,23 @@ void Worker::on_accept(Fd fd, const Address& peer) {
   }
 }
 
-// Who waits in the backlog was not refused: it is taken in. The last worker closes the listener, so that
+void Worker::start_accepting() {
+  if (draining_) return;
+  for (const Listener& listener : shared_.listeners) {
+    acceptors_.push_back(std::make_unique<ListenerAcceptor>(loop_, listener, *this));
+  }
+}
+
+// Who waits in a backlog was not refused: it is taken in. The last worker closes the listeners, so that
 // whoever comes later is refused at once instead of waiting for nobody.
 void Worker::stop_accepting() {
   if (std::exchange(stopped_accepting_, true)) return;
-  for (int i = 0; acceptor_ != nullptr && i < kLastAccepts; ++i) {
-    const std::uint64_t before = acceptor_->accepted();
-    acceptor_->on_events(0);
-    if (acceptor_->accepted() == before) break;
+  for (const auto& acceptor : acceptors_) {
+    for (int i = 0; i < kLastAccepts && acceptor->accept_batch(); ++i) continue;
   }
-  acceptor_.reset();
-  if (shared_.workers_not_accepting.fetch_add(1) + 1 == shared_.workers.size()) shared_.listener.reset();
+  acceptors_.clear();
+  if (shared_.workers_not_accepting.fetch_add(1) + 1 != shared_.workers.size()) return;
+  for (Listener& listener : shared_.listeners) listener.fd.reset();
 }
 
 void Worker::on_mail(WorkerMail mail) {
@@ -293,8 +298,7 @@ void Worker::on_mail(WorkerMail mail) {
       pool_.close_idle(mail.backend);
       return;
     case WorkerMail::Kind::StartAccepting:
-      if (!draining_) acceptor_ = std::make_unique<Acceptor>(loop_, listener_, *this);
-      return;
+      return start_accepting();
     case WorkerMail::Kind::BeginDrain:
       draining_ = true;
       return;

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/acceptor.h"
 #include "common/buffer.h"
 #include "common/event_loop.h"
 #include "common/http_parser.h"
@@ -19,6 +18,7 @@
 #include "common/timer_list.h"
 #include "lb/downstream.h"
 #include "lb/exchange.h"
+#include "lb/listener.h"
 #include "lb/metrics.h"
 #include "lb/retry_budget.h"
 #include "lb/router.h"
@@ -36,7 +36,7 @@ struct WorkerTimers {
   TimerList queue, connect, response_head, response_body, upstream_idle;
 };
 
-class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, public TurnEndHook {
+class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, public TurnEndHook {
  public:
   // A silent backend in the middle of a response body is given up after this long.
   static constexpr Duration kResponseBodyTimeout = std::chrono::seconds(60);
@@ -45,7 +45,7 @@ class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, pu
   // A backend without a failed exchange for this long is sound enough for a retry to wait for.
   static constexpr Duration kSoundAfter = std::chrono::seconds(1);
 
-  Worker(Shared& shared, std::uint32_t index, int listener, std::uint64_t seed);
+  Worker(Shared& shared, std::uint32_t index, std::uint64_t seed);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   ~Worker();
@@ -100,7 +100,7 @@ class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, pu
   // A backend's side of an exchange has failed.
   void note_failure(std::uint32_t backend) { last_failure_[backend] = loop_.now(); }
 
-  void on_accept(Fd fd, const Address& peer) override;
+  void on_accept(const Listener& listener, Fd fd, const Address& peer) override;
   void on_mail(WorkerMail mail) override;
   void on_turn_end() override;
 
@@ -113,6 +113,7 @@ class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, pu
   void note_queue_state();
   bool hand_to_other_worker(WorkerMail mail);
   bool admit_connection();
+  void start_accepting();
   void stop_accepting();
 
   Shared& shared_;
@@ -142,8 +143,7 @@ class Worker final : public AcceptHandler, public MailboxHandler<WorkerMail>, pu
   std::vector<std::uint32_t>
       granted_;               // slots, still reserved, for our queue; settled at the end of the turn
   bool queue_retry_ = false;  // likewise: try the heads again
-  const int listener_;
-  std::unique_ptr<Acceptor> acceptor_;  // from StartAccepting to StopAccepting
+  std::vector<std::unique_ptr<ListenerAcceptor>> acceptors_;  // from StartAccepting to StopAccepting
   bool draining_ = false;
   bool stopped_accepting_ = false;
 };

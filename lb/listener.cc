@@ -1,0 +1,52 @@
+#include "lb/listener.h"
+
+#include <cstddef>
+
+#include "common/socket.h"
+#include "lb/options.h"
+
+namespace dlb::lb {
+namespace {
+
+constexpr int kBacklog = 4096;
+// Unsent bytes that the kernel may hold for a client before it says "not writable": bounds memory, keeps
+// latency low.
+constexpr std::size_t kNotSentLowWatermark = 64 * 1024;
+
+Result<Fd> open_one(const std::string& text, std::string_view option, const Options& options,
+                    const LoadedOptions& loaded) {
+  auto address = Address::parse(text);
+  if (!address) return loaded.at(option, address.error().text);
+  // Accepted sockets inherit the listener's options: nothing is to be set on each of them.
+  auto listener = listen_on(*address, kBacklog,
+                            {static_cast<std::size_t>(options.socket_read_buffer_bytes.bytes),
+                             static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes)});
+  if (!listener) {
+    return loaded.at(option, listener.error().text + "; stop what uses the port or choose another address");
+  }
+  set_not_sent_low_watermark(listener->get(), kNotSentLowWatermark);
+  return listener;
+}
+
+}  // namespace
+
+Result<std::vector<Listener>> open_listeners(const Options& options, const LoadedOptions& loaded) {
+  std::vector<Listener> listeners;
+  const auto open = [&](ListenerKind kind, const std::string& address,
+                        std::string_view option) -> Result<void> {
+    auto fd = open_one(address, option, options, loaded);
+    if (!fd) return fd.error();
+    listeners.push_back({kind, std::string(option), std::move(*fd)});
+    return {};
+  };
+  if (auto opened = open(ListenerKind::Http, options.listen, "listen"); !opened) return opened.error();
+  return listeners;
+}
+
+bool ListenerAcceptor::accept_batch() {
+  const std::uint64_t before = acceptor_.accepted();
+  acceptor_.on_events(0);
+  return acceptor_.accepted() != before;
+}
+
+}  // namespace dlb::lb
