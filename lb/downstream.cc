@@ -151,9 +151,9 @@ void Downstream::answer_bad_head(const ParseResult& result) {
   exchange->answer_bad_head(result.http_status, result.reason);
 }
 
-void Downstream::exchange_done(bool keep_alive, bool request_read, std::string_view leftover) {
+void Downstream::exchange_done(After after, std::string_view leftover) {
   exchange_ = nullptr;
-  if (keep_alive && request_read) {
+  if (after == After::KeepAlive) {
     if (!leftover.empty()) {
       // Bytes of the next request that came with a body: in front of nothing, since in_ was empty when they
       // were read.
@@ -170,9 +170,9 @@ void Downstream::exchange_done(bool keep_alive, bool request_read, std::string_v
     if (in_.valid() || transport_.read_ready()) worker_.loop().make_runnable(transport_.source());
     return;
   }
-  // Closing with unread input would send RST and could destroy the answer on its way: shut our side, drop
-  // what comes.
-  if (request_read && in_.empty() && leftover.empty() && !transport_.read_ready()) return close();
+  // Closing with unread input, or with input that comes later, would send RST and could destroy answers on
+  // their way: shut our side, drop what comes.
+  if (after == After::Close && in_.empty() && leftover.empty() && !transport_.read_ready()) return close();
   in_.reset();
   transport_.shutdown_write();
   enter(State::Lingering);

@@ -44,10 +44,14 @@ class Downstream final : public EventHandler, public TimerHandler {
   void on_events(std::uint32_t events) override;  // May close.
   void on_timer(Timer& timer) override;           // May close.
 
-  // The exchange is over and gone. `keep_alive`: the whole request was read and both sides keep the
-  // connection; `request_read`: nothing of the request is still on its way (else closing needs to linger).
-  // `leftover` are bytes behind the request that were read with its body. May close.
-  void exchange_done(bool keep_alive, bool request_read, std::string_view leftover);
+  enum class After : std::uint8_t {
+    KeepAlive,  // the whole request was read, and both sides keep the connection
+    Close,      // the client sends no more
+    Linger,     // it may still be sending: an input that nobody reads must not destroy what it was answered
+  };
+  // The exchange is over and gone. `leftover` are bytes behind the request that were read with its body. May
+  // close.
+  void exchange_done(After after, std::string_view leftover);
   // Ends the connection at once; a running exchange is abandoned. Idempotent.
   void close();
   // Drain: closes it when nothing is going on; a request that has arrived already is served.

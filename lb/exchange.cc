@@ -44,9 +44,7 @@ void Exchange::enter(State state) {
   state_ = state;
 }
 
-void Exchange::route() {
-  proceed(worker_.router().pick(transport_class_, worker_.loop().now(), {tried_, tried_count_}));
-}
+void Exchange::route() { proceed(worker_.router().pick(transport_class_, worker_.loop().now(), tried())); }
 
 void Exchange::proceed(const Choice& choice) {
   WorkerMetrics& metrics = worker_.metrics();
@@ -116,10 +114,11 @@ void Exchange::connect() {
   auto fd = connect_start(backend.address, &in_progress, buffers);
   if (!fd) {
     const int err = fd.error().code;
-    return upstream_failed(err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM ||
-                                   err == EADDRNOTAVAIL
-                               ? UpstreamFailure::NoDescriptor
-                               : UpstreamFailure::ConnectRefused);
+    return upstream_failed(
+        err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM || err == EADDRNOTAVAIL
+            ? UpstreamFailure::NoDescriptor
+            : UpstreamFailure::ConnectRefused,
+        err);
   }
   upstream_ =
       worker_.upstreams().create(worker_, choice_.backend, transport_class_, std::move(*fd), in_progress);
@@ -145,7 +144,9 @@ void Exchange::on_upstream_events() {
   if (state_ == State::Connecting) {
     Transport& transport = upstream_->transport();
     if (!transport.write_ready() && !transport.hung_up()) return;
-    if (take_socket_error(transport.fd()) != 0) return upstream_failed(UpstreamFailure::ConnectRefused);
+    if (const int err = take_socket_error(transport.fd()); err != 0) {
+      return upstream_failed(UpstreamFailure::ConnectRefused, err);
+    }
     upstream_->mark_connected();
     worker_.shared().passive.note_connect_success(choice_.backend);
     return on_connected();

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -70,6 +71,8 @@ class Exchange final : public TimerHandler, public QueueTicket {
   void abandon();
 
   TransportClass transport_class() const { return transport_class_; }
+  // Backends that have failed it: another one is to be taken while one is healthy.
+  std::span<const std::uint32_t> tried() const { return {tried_, tried_count_}; }
   Handle<Exchange> self() const { return self_; }
 
  private:
@@ -104,11 +107,11 @@ class Exchange final : public TimerHandler, public QueueTicket {
   void release_slot();
 
   // --- failures and deadlines (exchange_failure.cc)
-  void upstream_failed(UpstreamFailure failure);
+  void upstream_failed(UpstreamFailure failure, int err = 0);
   bool may_retry(UpstreamFailure failure) const;
   bool replay_allowed() const;
   void retry();
-  void count_failure(UpstreamFailure failure);
+  void count_failure(UpstreamFailure failure, int err);
   void wait_for(Wait wait, bool progress);
 
   // --- moving bytes (exchange_relay.cc)
@@ -131,10 +134,12 @@ class Exchange final : public TimerHandler, public QueueTicket {
   void response_broken();
 
   // --- our own answers and the end (exchange_end.cc)
+  enum class Cut : std::uint8_t { Visibly, Reset };
   void answer(int status, std::string_view code, std::string_view detail, std::string_view extra = {});
   void answer_page(int status, std::string_view content_type, std::string body, std::string_view extra);
   void pump_answer();
-  void cut();
+  void cut(Cut how = Cut::Visibly);
+  bool end_would_look_complete() const;
   void finish();
   void end(bool keep_alive);
   void enter(State state);
@@ -165,6 +170,7 @@ class Exchange final : public TimerHandler, public QueueTicket {
   Wait wait_ = Wait::Nothing;
   int status_ = 0;  // of the final response, ours or the backend's
   bool client_keep_alive_ = true;
+  bool client_ends_ = false;  // the client said that this request is its last
   bool http10_client_ = false;
   bool replay_path_ = false;  // method, path and key allow a second delivery
   bool forwarded_ = false;    // counted in requests_total

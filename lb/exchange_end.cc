@@ -3,6 +3,7 @@
 #include <string>
 
 #include "common/json_writer.h"
+#include "common/socket.h"
 #include "lb/downstream.h"
 #include "lb/exchange.h"
 #include "lb/head_writer.h"
@@ -57,8 +58,9 @@ void Exchange::pump_answer() {
 
 // --- the end
 
-// Breaks the connection off: what the client has is visibly incomplete.
-void Exchange::cut() {
+// Breaks the response off: what the client has of it is visibly incomplete (see abandon()), while complete
+// answers before it are still delivered. Reset gives those up too.
+void Exchange::cut(Cut how) {
   if (state_ == State::Responding && transport_class_ == TransportClass::Feed) {
     worker_.metrics().feed_interrupted_bodies.add();
   }
@@ -68,7 +70,14 @@ void Exchange::cut() {
     forwarded_ = false;
     worker_.metrics().requests_in_progress.sub();
   }
+  if (how == Cut::Visibly && !end_would_look_complete()) return end(false);
+  set_reset_on_close(downstream_.transport().fd());
   downstream_.close();
+}
+
+// A body that ends with the connection must not be broken off by a clean end of it.
+bool Exchange::end_would_look_complete() const {
+  return state_ == State::Responding && response_.sink() == BodyFraming::UntilClose && !response_.complete();
 }
 
 // The response, a backend's or ours, has been handed to the kernel whole.
@@ -94,10 +103,14 @@ void Exchange::finish() {
 }
 
 void Exchange::end(bool keep_alive) {
-  const bool request_read = request_.source_ended();
+  Downstream::After after = Downstream::After::Linger;
+  if (request_.source_ended()) {
+    if (keep_alive) after = Downstream::After::KeepAlive;
+    if (client_ends_) after = Downstream::After::Close;
+  }
   release_upstream(false);
   abandon();
-  downstream_.exchange_done(keep_alive, request_read, request_.leftover());
+  downstream_.exchange_done(after, request_.leftover());
 }
 
 void Exchange::abandon() {
@@ -126,6 +139,7 @@ void Exchange::abandon() {
       metrics.feed_interrupted_bodies.add();
     }
   }
+  if (end_would_look_complete()) set_reset_on_close(downstream_.transport().fd());
   enter(State::Done);
   worker_.exchanges().retire(self_);
 }

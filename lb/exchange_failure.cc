@@ -1,5 +1,7 @@
 // When a backend's side of an exchange fails: what is counted, whether it is tried once more, what the client
 // is told; and the deadlines that make it fail.
+#include <cerrno>
+
 #include "lb/downstream.h"
 #include "lb/exchange.h"
 #include "lb/worker.h"
@@ -11,19 +13,19 @@ constexpr std::string_view kRetryAfter = "Retry-After: 1\r\n";
 
 }  // namespace
 
-void Exchange::count_failure(UpstreamFailure failure) {
+void Exchange::count_failure(UpstreamFailure failure, int err) {
   WorkerMetrics& metrics = worker_.metrics();
   BackendCounters& counters = worker_.shared().backends.at(choice_.backend).counters;
   switch (failure) {
     case UpstreamFailure::ConnectRefused:
       metrics.backend_connect_errors.add();
       count(counters.connect_failures);
-      worker_.shared().passive.note_connect_failure(choice_.backend);
+      worker_.shared().passive.note_connect_failure(choice_.backend, err);
       return;
     case UpstreamFailure::ConnectTimeout:
       metrics.backend_connect_timeouts.add();
       count(counters.connect_failures);
-      worker_.shared().passive.note_connect_failure(choice_.backend);
+      worker_.shared().passive.note_connect_failure(choice_.backend, ETIMEDOUT);
       return;
     case UpstreamFailure::Broken:
       metrics.backend_resets.add();
@@ -62,13 +64,13 @@ bool Exchange::may_retry(UpstreamFailure failure) const {
   return false;
 }
 
-void Exchange::upstream_failed(UpstreamFailure failure) {
+void Exchange::upstream_failed(UpstreamFailure failure, int err) {
   const bool was_pooled = upstream_ != nullptr && upstream_->reused();
   const bool wants_retry = may_retry(failure);
   if (failure == UpstreamFailure::Broken && was_pooled && response_bytes_ == 0) {
     worker_.metrics().upstream_closed_by_peer.add();  // the race of every keep-alive: no fault of the backend
   } else {
-    count_failure(failure);
+    count_failure(failure, err);
     worker_.note_failure(choice_.backend);
   }
   if (upstream_ != nullptr) {
@@ -172,7 +174,7 @@ void Exchange::on_timer(Timer&) {
       return cut();
     case Wait::ClientWrite:
       metrics.client_write_timeouts.add();
-      return cut();
+      return cut(Cut::Reset);  // what it does not read shall not stay in the kernel either
   }
 }
 

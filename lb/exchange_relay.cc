@@ -330,7 +330,6 @@ void Exchange::response_broken() {
   worker_.metrics().backend_resets.add();
   count(worker_.shared().backends.at(choice_.backend).counters.response_failures);
   if (response_.anything_to_send() && write_response() == Step::Gone) return;
-  if (response_.sink() == BodyFraming::UntilClose) set_reset_on_close(downstream_.transport().fd());
   cut();
 }
 

@@ -42,6 +42,7 @@ void Exchange::start(const RequestHead& head, std::size_t head_bytes, Buffer& in
   method_ = head.method;
   http10_client_ = head.minor_version == 0;
   client_keep_alive_ = head.keep_alive;
+  client_ends_ = !head.keep_alive;
   if (head.path.starts_with("/lb/")) return serve_own_page(head, head_bytes, in);
 
   forwarded_ = true;

@@ -125,8 +125,9 @@ HealthChecker::HealthChecker(EventLoop& loop, TimerHeap& timers, const Options& 
 
 HealthChecker::~HealthChecker() = default;
 
-void HealthChecker::note_connect_failure(std::uint32_t index) {
+void HealthChecker::note_connect_failure(std::uint32_t index, int err) {
   Backend& backend = backends_.at(index);
+  backend.last_error.set(errno_error("connect " + backend.address.to_string(), err).text, wall_now_us());
   const std::uint32_t in_row = backend.connect_failures_in_row.fetch_add(1, kRelaxed) + 1;
   if (in_row < static_cast<std::uint32_t>(options_.failure_limit)) return;
   backend.connect_down_at_ns.store(ns(monotonic_now()), kRelaxed);
@@ -146,8 +147,9 @@ void HealthChecker::on_mail(std::uint32_t index) {
   Backend& backend = backends_.at(index);
   if (backend.healthy.load(kRelaxed)) return;  // a check has brought it back meanwhile
   const std::uint32_t failures = backend.connect_failures_in_row.load(kRelaxed);
-  backend.last_error.set("connects failed", wall_now_us());
-  log_.warn("backend down: connects fail", {log_key("backend", backend.id), {"failures", failures}});
+  log_.warn(
+      "backend down: connects fail",
+      {log_key("backend", backend.id), {"failures", failures}, {"reason", backend.last_error.get().text}});
   backends_.note_change();
   events_.on_backend_out(index);
 }

@@ -55,7 +55,7 @@ class HealthChecker final : public PassiveHealth, public MailboxHandler<std::uin
   ~HealthChecker();
 
   // Any thread.
-  void note_connect_failure(std::uint32_t backend) override;
+  void note_connect_failure(std::uint32_t backend, int err) override;
   void note_connect_success(std::uint32_t backend) override;
 
   // A data worker's failed connects have taken a backend out.

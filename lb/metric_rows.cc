@@ -244,10 +244,6 @@ constexpr MetricRow kLbRows[] = {
                                       .labels = "reason=\"connections\"",
                                       .json = "rejections.connections",
                                       .help = "Requests and connections turned away."}),
-    metric<kSum<&W::draining_rejected>>({.name = "dlb_rejections_total",
-                                         .labels = "reason=\"draining\"",
-                                         .json = "rejections.draining",
-                                         .help = "Requests and connections turned away."}),
     metric<kSum<&W::admission_in_flight>>(
         {.name = "dlb_admission_in_flight",
          .kind = kGauge,

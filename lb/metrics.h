@@ -85,7 +85,6 @@ struct alignas(64) WorkerMetrics {
   WorkerCount admission_rejected;   // 503: admission-limit
   WorkerCount no_backend;           // 503: none healthy
   WorkerCount no_memory;            // 503: none that passes the memory guards
-  WorkerCount draining_rejected;    // 503 or refused: we are stopping
 
   // --- Client connections.
   WorkerCount client_accepted;

@@ -21,7 +21,8 @@ class Worker;
 // Passive health (L10): how data workers tell the control thread of connects. Thread-safe.
 class PassiveHealth {
  public:
-  virtual void note_connect_failure(std::uint32_t backend) = 0;
+  // `err`: the errno of the connect.
+  virtual void note_connect_failure(std::uint32_t backend, int err) = 0;
   virtual void note_connect_success(std::uint32_t backend) = 0;
 
  protected:

@@ -62,6 +62,10 @@ class SlotQueue {
     QueueTicket& end = sentinels_[index(transport)];
     return end.next_ == &end ? nullptr : end.next_;
   }
+  // The one behind `ticket`, which waits here, or null.
+  QueueTicket* after(const QueueTicket& ticket, TransportClass transport) {
+    return ticket.next_ == &sentinels_[index(transport)] ? nullptr : ticket.next_;
+  }
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 

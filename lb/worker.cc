@@ -159,8 +159,9 @@ bool Worker::hand_to_other_worker(WorkerMail mail) {
   return false;
 }
 
-// Gives a slot that is still reserved to the head that has waited longest and can use it. False: nobody
-// could; the slot is still the caller's.
+// Gives a slot that is still reserved to whoever has waited longest and can use it. False: nobody could; the
+// slot is still the caller's. An exchange that this backend has failed already takes another one instead, or
+// is passed over; there are no more of those than the retry budget allows.
 bool Worker::serve_queue_with(std::uint32_t backend) {
   TransportClass order[2] = {TransportClass::Message, TransportClass::Feed};
   QueueTicket* message = queue_.head(TransportClass::Message);
@@ -168,27 +169,36 @@ bool Worker::serve_queue_with(std::uint32_t backend) {
   if (message != nullptr && feed != nullptr && feed->since() < message->since())
     std::swap(order[0], order[1]);
   for (const TransportClass transport : order) {
-    QueueTicket* head = queue_.head(transport);
-    if (head == nullptr) continue;
-    Choice choice;
-    if (!router_.adopt_slot(backend, transport, loop_.now(), choice)) continue;
-    auto& exchange = static_cast<Exchange&>(*head);
-    leave_queue(exchange);
-    exchange.on_slot(choice);
-    return true;
+    for (QueueTicket* one = queue_.head(transport); one != nullptr; one = queue_.after(*one, transport)) {
+      auto& exchange = static_cast<Exchange&>(*one);
+      if (std::ranges::find(exchange.tried(), backend) != exchange.tried().end()) continue;
+      Choice choice;
+      if (!router_.adopt_slot(backend, transport, loop_.now(), choice)) break;
+      leave_queue(exchange);
+      exchange.on_slot(choice);
+      return true;
+    }
   }
   return false;
 }
 
-// Tries the heads with whatever is free now, until neither can go.
+// Tries all who wait with whatever is free now, until the first of each class that takes any backend can't
+// go.
 void Worker::serve_queue() {
   for (const TransportClass transport : {TransportClass::Message, TransportClass::Feed}) {
-    while (QueueTicket* head = queue_.head(transport)) {
-      const Choice choice = router_.pick(transport, loop_.now());
-      if (choice.status != PickStatus::Picked) break;
-      auto& exchange = static_cast<Exchange&>(*head);
-      leave_queue(exchange);
-      exchange.on_slot(choice);
+    QueueTicket* one = queue_.head(transport);
+    while (one != nullptr) {
+      auto& exchange = static_cast<Exchange&>(*one);
+      const Choice choice = router_.pick(transport, loop_.now(), exchange.tried());
+      if (choice.status == PickStatus::Picked) {
+        leave_queue(exchange);
+        exchange.on_slot(choice);
+        one = queue_.head(transport);  // anything may have happened to the queue meanwhile
+      } else if (exchange.tried().empty()) {
+        break;
+      } else {
+        one = queue_.after(*one, transport);
+      }
     }
   }
 }
@@ -296,6 +306,7 @@ void Worker::on_mail(WorkerMail mail) {
       return;
     case WorkerMail::Kind::BackendOut:
       pool_.close_idle(mail.backend);
+      queue_retry_ = true;  // who waited for it rather than for one that had failed it
       return;
     case WorkerMail::Kind::StartAccepting:
       return start_accepting();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <mutex>
 #include <string>
@@ -240,12 +241,14 @@ TEST_CASE("failed connects take it out at once until a check that began later su
   Backend& backend = scene.backend();
   REQUIRE(scene.run_until([&] { return backend.healthy.load(); }));
 
-  checker.note_connect_failure(0);
+  checker.note_connect_failure(0, ECONNREFUSED);
   CHECK(backend.healthy);
   checker.note_connect_success(0);
-  checker.note_connect_failure(0);
+  checker.note_connect_failure(0, ECONNREFUSED);
   CHECK(backend.healthy);  // not two in a row
-  checker.note_connect_failure(0);
+  CHECK(backend.last_error.get().text ==
+        "connect " + a.server.address().to_string() + ": ECONNREFUSED (Connection refused)");
+  checker.note_connect_failure(0, ECONNREFUSED);
   CHECK_FALSE(backend.healthy);
   CHECK_FALSE(backend.accepting);
   CHECK(backend.active_health == HealthState::Up);  // traffic doesn't move the active streak
