@@ -77,6 +77,10 @@ $(BUILD)/%.o: %.cc
 	@mkdir -p $(dir $@)
 	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
+# Measuring tools of bench/.
+$(BUILD)/bench/limit_relay: $(BUILD)/bench/limit_relay.o
+	$(call link,)
+
 # One unit-test program per tree part: test/unit/PART/*.cc. `make unit` builds and runs all, `make unit-lb` one.
 UNIT_PARTS  = common lb backend loadgen
 unit_srcs   = $(wildcard test/unit/$(1)/*.cc test/unit/$(1)/*/*.cc)

@@ -126,6 +126,8 @@ bool splice_step(End& from, std::size_t most) {
 
 void pump(End* end, const Settings& settings, std::vector<char>& block) {
   for (End* from : {end, end->peer}) {
+    // The other direction only when it waits for this end to become writable.
+    if (from != end && from->waiting.empty() && from->in_pipe == 0) continue;
     while (from->fd >= 0 && !from->finished &&
            (settings.splice ? splice_step(*from, settings.block) : copy_step(*from, block)))
       continue;

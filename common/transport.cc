@@ -1,8 +1,11 @@
 #include "common/transport.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
+
+#include "common/check.h"
 
 namespace dlb {
 
@@ -81,6 +84,47 @@ IoResult Transport::writev(const iovec* parts, int count) {
     err = sent < 0 ? errno : 0;
   } while (err == EINTR);
   return finish_write(sent, err, wanted);
+}
+
+IoResult Transport::splice_to(Pipe& pipe, std::size_t most) {
+  if (!read_ready_ || most == 0) return {};
+  DLB_CHECK(pipe.bytes() == 0);
+  for (;;) {
+    const ssize_t got =
+        ::splice(fd_.get(), nullptr, pipe.write_end(), nullptr, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    if (got > 0) {
+      // Short is the rule here, by the pipe's slots: only EAGAIN says that the socket is empty.
+      const auto bytes = static_cast<std::size_t>(got);
+      pipe.filled(bytes);
+      return {IoStatus::Ok, 0, bytes};
+    }
+    if (got == 0) {
+      peer_finished_ = true;
+      read_ready_ = false;
+      return {IoStatus::Eof, 0, 0};
+    }
+    const int err = errno;
+    if (err == EINTR) continue;
+    read_ready_ = false;
+    if (err == EAGAIN) return {};
+    peer_finished_ = hung_up_ = true;
+    return {IoStatus::Error, err, 0};
+  }
+}
+
+IoResult Transport::splice_from(Pipe& pipe, bool more) {
+  if (!write_ready_ || pipe.bytes() == 0) return {};
+  const std::size_t wanted = pipe.bytes();
+  const unsigned flags = SPLICE_F_MOVE | SPLICE_F_NONBLOCK | (more ? SPLICE_F_MORE : 0U);
+  ssize_t sent = 0;
+  int err = 0;
+  do {
+    sent = ::splice(pipe.read_end(), nullptr, fd_.get(), nullptr, wanted, flags);
+    err = sent < 0 ? errno : 0;
+  } while (err == EINTR);
+  const IoResult result = finish_write(sent, err, wanted);
+  if (result.ok()) pipe.drained(result.bytes);
+  return result;
 }
 
 void Transport::shutdown_write() { ::shutdown(fd_.get(), SHUT_WR); }

@@ -14,6 +14,7 @@
 #include "common/event_loop.h"
 #include "common/fd.h"
 #include "common/io_result.h"
+#include "common/pipe_pool.h"
 
 namespace dlb {
 
@@ -49,6 +50,13 @@ class Transport {
   IoResult read(std::span<char> into);
   IoResult write(std::span<const char> bytes);
   IoResult writev(const iovec* parts, int count);
+  // Whether what is on the wire is what is read and written: plain sockets, never TLS.
+  bool can_splice() const { return true; }
+  // Move bytes between the socket and a pipe without copying them, and keep the pipe's count. The pipe must
+  // be empty before splice_to (else a full pipe would look like an empty socket).
+  IoResult splice_to(Pipe& pipe, std::size_t most);
+  // `more`: further bytes follow at once, so that no small packet is sent for these.
+  IoResult splice_from(Pipe& pipe, bool more);
   void shutdown_write();
 
  private:

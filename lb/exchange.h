@@ -23,6 +23,7 @@
 #include "common/handle.h"
 #include "common/http_message.h"
 #include "common/http_parser.h"
+#include "common/pipe_pool.h"
 #include "common/timer_list.h"
 #include "lb/message_relay.h"
 #include "lb/router.h"
@@ -130,6 +131,10 @@ class Exchange final : public TimerHandler, public QueueTicket {
   Step begin_response(const ResponseHead& head, std::size_t head_bytes);
   Step read_response_body();
   Step write_response();
+  bool may_splice();
+  Step splice_response_body();
+  Step write_pipe();
+  bool response_waits() const { return response_.anything_to_send() || pipe_.bytes() > 0; }
   void response_source_ended();
   void response_broken();
 
@@ -152,6 +157,7 @@ class Exchange final : public TimerHandler, public QueueTicket {
   MessageRelay request_;
   MessageRelay response_;
   Buffer response_in_;  // raw bytes until the final response head is complete
+  Pipe pipe_;           // a large response body between the sockets; held only while there are bytes in it
   std::string answer_;  // our own answer, head and body
   std::size_t answer_sent_ = 0;
   std::size_t response_scanned_ = 0;

@@ -1,6 +1,7 @@
 // Our own answers, and the ends of an exchange: finished, cut, abandoned.
 #include <span>
 #include <string>
+#include <utility>
 
 #include "common/json_writer.h"
 #include "common/socket.h"
@@ -121,6 +122,7 @@ void Exchange::abandon() {
     worker_.leave_queue(*this);
   }
   timer_.cancel();
+  worker_.pipes().give_back(std::exchange(pipe_, {}));
   release_upstream(false);
   if (admitted_) {
     admitted_ = false;

@@ -2,7 +2,9 @@
 // until neither direction moves: on an edge-triggered loop nobody else will say that there is more.
 // Back-pressure is by not reading. Functions that may end the exchange answer Step::Gone; nothing of it is
 // touched after that.
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "common/check.h"
 #include "common/socket.h"
@@ -16,6 +18,8 @@ namespace {
 
 // Reads and writes of one direction before others get their turn.
 constexpr int kStepsPerTurn = 16;
+// From here on a pipe is worth its two calls more (ARCHITECTURE.md has the figures).
+constexpr std::uint64_t kSpliceFrom = 32 * 1024;
 constexpr std::uint8_t kMaxInterims = 64;
 constexpr std::uint32_t kMaxInterimBytes = 64 * 1024;
 
@@ -119,14 +123,14 @@ void Exchange::pump_response() {
   while (moved && steps++ < kStepsPerTurn) {
     moved = false;
     if (upstream_ != nullptr && response_.source_ended()) response_source_ended();
-    if (response_.anything_to_send()) {
-      const Step step = write_response();
+    if (response_waits()) {
+      const Step step = pipe_.bytes() > 0 ? write_pipe() : write_response();
       if (step == Step::Gone) return;
       moved = step == Step::Moved;
     }
-    if (response_.complete()) return finish();
-    if (upstream_ != nullptr && !response_.source_ended()) {
-      const Step step = read_response_body();
+    if (response_.source_ended() && !response_waits()) return finish();
+    if (upstream_ != nullptr && !response_.source_ended() && pipe_.bytes() == 0) {
+      const Step step = may_splice() ? splice_response_body() : read_response_body();
       if (step == Step::Gone) return;
       moved |= step == Step::Moved;
     }
@@ -134,7 +138,7 @@ void Exchange::pump_response() {
   }
   if (moved) worker_.loop().make_runnable(downstream_.transport().source());
   response_.shrink();
-  wait_for(response_.anything_to_send() ? Wait::ClientWrite : Wait::ResponseBody, progress);
+  wait_for(response_waits() ? Wait::ClientWrite : Wait::ResponseBody, progress);
 }
 
 Exchange::Step Exchange::read_response_head() {
@@ -316,6 +320,47 @@ Exchange::Step Exchange::write_response() {
   return Step::Moved;
 }
 
+// --- large bodies: through a pipe
+
+// Whether what comes next goes by splice: a body of known length, much of which is still to come, between
+// plain sockets. Takes the pipe; without one the body is copied.
+bool Exchange::may_splice() {
+  const std::uint64_t passable = response_.passable();
+  if (pipe_.valid()) return passable > 0;
+  if (passable < kSpliceFrom || !downstream_.transport().can_splice() || !upstream_->transport().can_splice())
+    return false;
+  response_.shrink();
+  pipe_ = worker_.pipes().acquire();
+  return pipe_.valid();
+}
+
+Exchange::Step Exchange::splice_response_body() {
+  const std::size_t most = std::min<std::uint64_t>(response_.passable(), worker_.pipes().pipe_bytes());
+  const IoResult got = upstream_->transport().splice_to(pipe_, most);
+  if (got.ok()) {
+    response_bytes_ += got.bytes;
+    response_.passed(got.bytes);
+    return Step::Moved;
+  }
+  worker_.pipes().give_back(std::exchange(pipe_, {}));
+  if (got.status == IoStatus::WouldBlock) return Step::Stuck;
+  response_broken();
+  return Step::Gone;
+}
+
+Exchange::Step Exchange::write_pipe() {
+  Transport& downstream = downstream_.transport();
+  const IoResult wrote = downstream.splice_from(pipe_, !response_.source_ended());
+  if (wrote.status == IoStatus::Error) {
+    downstream_.close();
+    return Step::Gone;
+  }
+  if (!wrote.ok()) return Step::Stuck;
+  worker_.metrics().client_bytes_out.add(wrote.bytes);
+  if (pipe_.bytes() == 0 && response_.source_ended()) worker_.pipes().give_back(std::exchange(pipe_, {}));
+  return Step::Moved;
+}
+
 // The backend has delivered its last byte: its connection and slot are free, however slowly the client reads.
 // A connection is used again only when nothing of either message is left on it.
 void Exchange::response_source_ended() {
@@ -329,7 +374,7 @@ void Exchange::response_source_ended() {
 void Exchange::response_broken() {
   worker_.metrics().backend_resets.add();
   count(worker_.shared().backends.at(choice_.backend).counters.response_failures);
-  if (response_.anything_to_send() && write_response() == Step::Gone) return;
+  if (response_waits() && (pipe_.bytes() > 0 ? write_pipe() : write_response()) == Step::Gone) return;
   cut();
 }
 

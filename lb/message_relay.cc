@@ -99,6 +99,14 @@ MessageRelay::Intake MessageRelay::take_read(std::size_t bytes) {
   return decode();
 }
 
+void MessageRelay::passed(std::uint64_t bytes) {
+  DLB_CHECK(bytes <= passable());
+  remaining_ -= bytes;
+  payload_bytes_ += bytes;
+  total_sent_ += bytes;
+  ended_ = remaining_ == 0;
+}
+
 MessageRelay::Intake MessageRelay::decode() {
   if (ended_) return Intake::Ended;
   const std::size_t raw = body_.size() - decoded_;

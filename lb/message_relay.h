@@ -59,6 +59,17 @@ class MessageRelay {
   std::string_view leftover() const;
   std::uint64_t payload_bytes() const { return payload_bytes_; }
 
+  // --- around the blocks: a body whose framing stays, moved by someone else (splice)
+  // How much of it may pass now: nothing while something is held back or waits to be sent here.
+  std::uint64_t passable() const {
+    return source_ == BodyFraming::Length && sink_ == BodyFraming::Length && !holding_ && !anything_to_send()
+               ? remaining_
+               : 0;
+  }
+  // `bytes` of it have been taken from the source, and will reach the sink before anything that is sent from
+  // here.
+  void passed(std::uint64_t bytes);
+
   // --- output
   // Fills up to kMaxParts parts with what can be sent now; returns how many.
   int gather(iovec* parts);

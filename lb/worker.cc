@@ -14,6 +14,9 @@ constexpr std::size_t kHeadAdditions = 1024;
 constexpr int kLastAccepts = 64;
 constexpr std::size_t kMailboxCapacity = 16 * 1024;
 constexpr std::size_t kCachedBlocks = 256;
+constexpr std::size_t kPipeBytes = 256 * 1024;
+constexpr std::size_t kMaxPipes = 128;
+constexpr std::size_t kCachedPipes = 16;
 constexpr std::uint64_t bit(std::uint32_t worker) { return std::uint64_t{1} << worker; }
 
 std::size_t connection_capacity(const Options& options) {
@@ -50,6 +53,7 @@ Worker::Worker(Shared& shared, std::uint32_t index, std::uint64_t seed)
                  connection_capacity(shared.options) * 4, kCachedBlocks),
       head_blocks_(static_cast<std::size_t>(shared.options.max_header_bytes.bytes) * 2 + kHeadAdditions,
                    connection_capacity(shared.options) * 2, 8),
+      pipes_(kPipeBytes, kMaxPipes, kCachedPipes),
       request_limits_{static_cast<std::size_t>(shared.options.max_header_bytes.bytes),
                       HeadLimits{}.max_target_bytes},
       response_limits_{static_cast<std::size_t>(shared.options.max_header_bytes.bytes) * 2,

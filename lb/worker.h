@@ -13,6 +13,7 @@
 #include "common/event_loop.h"
 #include "common/http_parser.h"
 #include "common/mailbox.h"
+#include "common/pipe_pool.h"
 #include "common/rng.h"
 #include "common/slab.h"
 #include "common/timer_list.h"
@@ -64,6 +65,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   Router& router() { return router_; }
   RetryBudget& retry_budget() { return retry_budget_; }
   UpstreamPool& pool() { return pool_; }
+  PipePool& pipes() { return pipes_; }
   SlotQueue& queue() { return queue_; }
   WorkerTimers& timers() { return timers_; }
   HeadParser& parser() { return parser_; }
@@ -125,6 +127,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   BufferPool small_blocks_;
   BufferPool io_blocks_;
   BufferPool head_blocks_;
+  PipePool pipes_;
   HeadLimits request_limits_;
   HeadLimits response_limits_;
   HeadParser parser_;

@@ -70,6 +70,46 @@ class Bulk(Case):
         if not SANITIZED:
             self.assertLess(grown, 2 * MIB)
 
+    def test_many_sizes_around_the_buffers(self):
+        def handler(connection, request):
+            size = int(request.target[1:])
+            connection.reply(200, (b"%d|" % size * (size // 2 + 1))[:size])
+
+        balancer = self.balancer(self.scripted(handler))
+        with balancer.client(timeout=30) as client:
+            for edge in (17408, 32768, 49152, 65536, 262144, 3 * 262144):
+                for size in (edge - 1, edge, edge + 1, edge + 4097):
+                    client.send(f"GET /{size} HTTP/1.1|Host: a||")
+                    self.assertEqual(client.read_response().body, (b"%d|" % size * (size // 2 + 1))[:size])
+
+    def test_a_large_body_that_breaks_off_leaves_nothing_for_the_next_client(self):
+        def handler(connection, request):
+            kind = request.target[1:]
+            if kind == "whole":
+                return connection.reply(200, b"w" * MIB)
+            connection.send(f"HTTP/1.1 200 OK|Content-Length: {MIB}||")
+            connection.send(b"b" * (MIB // 2))
+            connection.reset() if kind == "reset" else connection.close()
+
+        balancer = self.balancer(self.scripted(handler))
+        balancer.fetch("/whole")
+        descriptors = balancer.open_files()
+        for kind in ("closed", "reset", "left") * 5:
+            with balancer.client(timeout=30) as client:
+                if kind == "left":  # the client goes in the middle of a body that it has not taken
+                    client.send("GET /whole HTTP/1.1|Host: a||")
+                    client.read_exactly(100_000)
+                    client.reset()
+                else:
+                    client.send(f"GET /{kind} HTTP/1.1|Host: a||")
+                    response = client.read_response()
+                    self.assertFalse(response.complete)
+                    self.assertEqual(response.body.strip(b"b"), b"")
+            self.assertEqual(balancer.fetch("/whole").body, b"w" * MIB)
+        balancer.wait_quiet()
+        # Up to 16 pipes stay for the next bodies.
+        wait_until(lambda: balancer.open_files() <= descriptors + 32)
+
     def test_uploads(self):
         balancer = self.balancer(self.scripted(self.handler))
         balancer.fetch("/length/65536")
