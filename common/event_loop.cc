@@ -68,6 +68,12 @@ EventLoop::Source* EventLoop::find(SourceId id) {
   return source.handler != nullptr && source.generation == id.generation ? &source : nullptr;
 }
 
+void EventLoop::rebind(SourceId id, EventHandler& handler) {
+  Source* source = find(id);
+  DLB_CHECK(source != nullptr);
+  source->handler = &handler;
+}
+
 void EventLoop::remove(SourceId id, int fd, bool closing) {
   Source* source = find(id);
   if (source == nullptr) return;

@@ -76,7 +76,7 @@ struct EventLoopCounters {
 
 class EventLoop {
  public:
-  static constexpr std::uint32_t kConnectionEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  static constexpr std::uint32_t kConnectionEvents = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   // A listening socket shared by workers: EPOLLEXCLUSIVE refuses EPOLLRDHUP.
   static constexpr std::uint32_t kListenerEvents = EPOLLIN | EPOLLET | EPOLLEXCLUSIVE;
   static constexpr std::uint32_t kReadOnlyEvents = EPOLLIN | EPOLLET;
@@ -92,6 +92,10 @@ class EventLoop {
   // Registers `fd` for good. `handler` must live until remove(). Fails only as epoll_ctl does (ENOSPC,
   // ENOMEM, EPERM).
   Result<SourceId> add(int fd, EventHandler& handler, std::uint32_t events = kConnectionEvents);
+
+  // From now on `handler` gets its events, also those that are still in this turn's batch: how a connection
+  // changes its owner.
+  void rebind(SourceId id, EventHandler& handler);
 
   // Forgets the registration; call it before closing the fd. Does not call epoll_ctl when `closing` (close()
   // does the work); pass false to keep the fd open. Idempotent; an unknown id is ignored.

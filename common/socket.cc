@@ -50,6 +50,8 @@ void set_socket_buffers(int fd, SocketBuffers buffers) {
              segment > kLargestSegment ? kLargestSegment : static_cast<int>(segment));
 }
 
+void set_urgent_inline(int fd) { set_option(fd, SOL_SOCKET, SO_OOBINLINE, 1); }
+
 void set_reset_on_close(int fd) {
   const linger reset{1, 0};
   [[maybe_unused]] const int code = ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);

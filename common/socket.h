@@ -31,6 +31,8 @@ int take_socket_error(int fd);
 void set_no_delay(int fd);
 void set_not_sent_low_watermark(int fd, std::size_t bytes);
 void set_socket_buffers(int fd, SocketBuffers buffers);
+// SO_OOBINLINE: urgent data are read in their place, like any other byte. Accepted sockets inherit it.
+void set_urgent_inline(int fd);
 // SO_LINGER {1,0}: the next close sends RST.
 void set_reset_on_close(int fd);
 

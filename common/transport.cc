@@ -30,8 +30,9 @@ IoResult Transport::read(std::span<char> into) {
     const ssize_t got = ::recv(fd_.get(), into.data(), into.size(), 0);
     if (got > 0) {
       const auto bytes = static_cast<std::size_t>(got);
-      // A short read means that the queue was emptied, unless a FIN or RST still waits behind the data.
-      if (bytes < into.size() && !peer_finished_) read_ready_ = false;
+      // A short read means that the queue was emptied, unless a FIN or RST still waits behind the data, or an
+      // urgent mark inside them.
+      if (bytes < into.size() && !peer_finished_ && !urgent_seen_) read_ready_ = false;
       return {IoStatus::Ok, 0, bytes};
     }
     if (got == 0) {

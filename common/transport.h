@@ -2,8 +2,8 @@
 //
 // read() and write() do no syscall when the direction is known not to be ready, and they clear ready by the
 // rules of epoll(7): on EAGAIN, or on a short transfer unless the peer's FIN or a hang-up has been seen (then
-// the rest must be read to find it). The owner feeds every epoll event to note_events() first. Owns the fd;
-// registers it once.
+// the rest must be read to find it), or urgent data (a read stops at its mark, so a short one says nothing).
+// The owner feeds every epoll event to note_events() first. Owns the fd; registers it once.
 #pragma once
 
 #include <sys/uio.h>
@@ -31,12 +31,15 @@ class Transport {
 
   Result<void> attach(EventLoop& loop, EventHandler& handler);
   void close(EventLoop& loop);  // idempotent
+  // A transport that was moved: its events go to the new owner.
+  void rebind(EventLoop& loop, EventHandler& handler) { loop.rebind(source_, handler); }
   bool open() const { return static_cast<bool>(fd_); }
   int fd() const { return fd_.get(); }
   SourceId source() const { return source_; }
 
   void note_events(std::uint32_t events) {
-    if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) read_ready_ = true;
+    if ((events & (EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) read_ready_ = true;
+    if ((events & EPOLLPRI) != 0) urgent_seen_ = true;
     if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) write_ready_ = true;
     if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) peer_finished_ = true;
     if ((events & (EPOLLHUP | EPOLLERR)) != 0) hung_up_ = true;
@@ -68,6 +71,7 @@ class Transport {
   bool write_ready_ = false;
   bool peer_finished_ = false;
   bool hung_up_ = false;
+  bool urgent_seen_ = false;
 };
 
 }  // namespace dlb

@@ -88,6 +88,11 @@ constexpr MetricRow kBackendRows[] = {
          .kind = kGauge,
          .json = "connections.feed_busy",
          .help = "Busy connections of the feed transport."}),
+    metric<[](const BackendFigures& f) { return f.backend.tunnels.taken(); }>(
+        {.name = "dlb_backend_tunnels",
+         .kind = kGauge,
+         .json = "connections.tunnels",
+         .help = "Connections that became tunnels by an upgrade; they count under no limit of it."}),
     metric<kCounter<&C::connections_opened>>({.name = "dlb_backend_connections_opened_total",
                                               .json = "connections.opened",
                                               .help = "Connections made."}),

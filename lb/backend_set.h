@@ -109,6 +109,7 @@ class alignas(64) Backend {
   alignas(64) SlotCounter slots;  // outstanding requests; a feed holds one until its response head is in
   SlotCounter feed_connections;   // busy connections of the feed transport
   SlotCounter connections;        // busy connections of the message transport
+  SlotCounter tunnels;            // upgraded connections: they count under none of the above
   std::atomic<std::uint64_t> last_pick{0};  // order of the last pick, for rotating exact ties
 
   // Latency to response head, feed paths left out: see lb/policy/latency_average.h for the meaning of the two

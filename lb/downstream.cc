@@ -213,6 +213,15 @@ void Downstream::on_timer(Timer&) {
   }
 }
 
+Transport Downstream::hand_over(Buffer& unread) {
+  DLB_CHECK(state_ == State::Exchanging);
+  enter(State::Closed);
+  exchange_ = nullptr;
+  unread = std::move(in_);
+  worker_.downstreams().retire(self_);
+  return std::move(transport_);
+}
+
 void Downstream::close() {
   if (state_ == State::Closed) return;
   enter(State::Closed);

@@ -1,6 +1,6 @@
 // Downstream: one client connection between and during its exchanges. It reads request heads, starts an
 // exchange for each, one at a time and in order (pipelined bytes wait in the kernel, or in one small block),
-// and ends the connection so that the client can still read what it was sent.
+// and ends the connection so that the client can still read what it was sent, or hands it to a tunnel.
 //
 //   Idle ──first byte──▶ ReadingHead ──head──▶ Exchanging ──response sent──▶ Idle | Lingering | Closed
 //     └─ idle or silent too long: closed       │ bad head: our own answer, as an exchange
@@ -52,6 +52,9 @@ class Downstream final : public EventHandler, public TimerHandler {
   // The exchange is over and gone. `leftover` are bytes behind the request that were read with its body. May
   // close.
   void exchange_done(After after, std::string_view leftover);
+  // The running exchange ends here, and so does HTTP on this connection: the socket, its place under
+  // client-max-connections and `unread`, bytes behind the request, go to a tunnel.
+  Transport hand_over(Buffer& unread);
   // Ends the connection at once; a running exchange is abandoned. Idempotent.
   void close();
   // Drain: closes it when nothing is going on; a request that has arrived already is served.

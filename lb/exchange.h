@@ -1,11 +1,12 @@
 // Exchange: one request and its response: pick → slot or queue → connect → send → relay → retry, and the one
 // owner of what it has reserved. It ends in exactly one of: response complete, our own answer, response
-// broken off, client gone.
+// broken off, client gone, connections handed to a tunnel.
 //
 //                 ┌──────────────────────────── retry ◀───────────────────────────┐
 //                 ▼                                                               │
 //   start ──▶ Queued ──slot──▶ Connecting ──▶ AwaitingHead ──response head──▶ Responding ──all sent──▶ Done
-//     │          │                 │               │                              │ broken: cut, never
+//     │          │                 │               │ 101 asked for: a Tunnel        │ broken: cut, never
+//     │          │                 │               ├── takes both connections ──────┼──────────────────▶ Done
 //     completed └──────────┴─────────────────┴───────────────┴──▶ Answering (ours) ──▶ Done ◀┘
 //
 // Each state has one deadline: Queued backend-queue-timeout, Connecting connect-timeout; AwaitingHead:
@@ -129,6 +130,7 @@ class Exchange final : public TimerHandler, public QueueTicket {
   Buffer head_block(std::size_t bound);
   Step pass_interim(const ResponseHead& head);
   Step begin_response(const ResponseHead& head, std::size_t head_bytes);
+  Step begin_tunnel(const ResponseHead& head, std::size_t head_bytes);
   Step read_response_body();
   Step write_response();
   bool may_splice();
@@ -146,6 +148,7 @@ class Exchange final : public TimerHandler, public QueueTicket {
   void cut(Cut how = Cut::Visibly);
   bool end_would_look_complete() const;
   void finish();
+  void count_finished();
   void end(bool keep_alive);
   void enter(State state);
 
@@ -159,6 +162,7 @@ class Exchange final : public TimerHandler, public QueueTicket {
   Buffer response_in_;  // raw bytes until the final response head is complete
   Pipe pipe_;           // a large response body between the sockets; held only while there are bytes in it
   std::string answer_;  // our own answer, head and body
+  std::string upgrade_offer_;  // protocols that the request asks to switch to; empty: none
   std::size_t answer_sent_ = 0;
   std::size_t response_scanned_ = 0;
   TimePoint started_;

@@ -83,6 +83,11 @@ bool Exchange::end_would_look_complete() const {
 
 // The response, a backend's or ours, has been handed to the kernel whole.
 void Exchange::finish() {
+  count_finished();
+  end(keep_downstream_);
+}
+
+void Exchange::count_finished() {
   WorkerMetrics& metrics = worker_.metrics();
   const TimePoint now = worker_.loop().now();
   if (forwarded_) {
@@ -100,7 +105,6 @@ void Exchange::finish() {
     forwarded_ = false;
     metrics.requests_in_progress.sub();
   }
-  end(keep_downstream_);
 }
 
 void Exchange::end(bool keep_alive) {

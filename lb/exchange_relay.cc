@@ -11,6 +11,7 @@
 #include "lb/downstream.h"
 #include "lb/exchange.h"
 #include "lb/head_writer.h"
+#include "lb/upgrade_rules.h"
 #include "lb/worker.h"
 
 namespace dlb::lb {
@@ -185,12 +186,13 @@ Exchange::Step Exchange::parse_response_heads() {
     const ParseResult result = worker_.parser().parse_response(response_in_.data(), response_scanned_,
                                                                worker_.response_limits(), method_, head);
     if (result.status == ParseStatus::NeedMore) return Step::Stuck;
-    const bool switching =
-        result.status == ParseStatus::Complete && head.status == 101;  // nobody asked for it
-    if (result.status == ParseStatus::Bad || switching) {
+    const bool switching = result.status == ParseStatus::Complete && head.status == 101;
+    const bool asked_for = switching && request_.complete() && switches_as_offered(head, upgrade_offer_);
+    if (result.status == ParseStatus::Bad || (switching && !asked_for)) {
       upstream_failed(UpstreamFailure::BadResponse);
       return Step::Gone;
     }
+    if (switching) return begin_tunnel(head, result.head_bytes);
     response_scanned_ = 0;
     if (head.status >= 200) return begin_response(head, result.head_bytes);
 
@@ -275,6 +277,45 @@ Exchange::Step Exchange::begin_response(const ResponseHead& head, std::size_t he
     return Step::Gone;
   }
   return Step::Moved;
+}
+
+// The 101 that the request asked for: HTTP ends on both connections. The slot and the place among the
+// backend's connections are free again, since nothing here is work that waits for an end.
+Exchange::Step Exchange::begin_tunnel(const ResponseHead& head, std::size_t head_bytes) {
+  Backend& backend = worker_.shared().backends.at(choice_.backend);
+  ResponseContext context;
+  context.backend_id = backend.id;
+  context.score = choice_.score;
+  context.fallback = choice_.fallback;
+  context.upgraded = true;
+  Tunnel::Firsts firsts;
+  firsts.head = head_block(response_head_bound(head, backend.id));
+  if (!firsts.head.valid() || !write_response_head(head, context, firsts.head)) {
+    upstream_failed(UpstreamFailure::BadResponse);
+    return Step::Gone;
+  }
+  Tunnel* tunnel = worker_.tunnels().create(worker_);
+  if (tunnel == nullptr) {
+    upstream_failed(UpstreamFailure::NoDescriptor);
+    return Step::Gone;
+  }
+  status_ = head.status;
+  head_at_ = worker_.loop().now();
+  count_status(backend.counters, head.status);
+  count(backend.counters.bytes_out, request_.total_sent());
+  count(backend.counters.bytes_in, response_bytes_);
+  worker_.router().record_latency(choice_.backend, head_at_ - picked_, head_at_);
+  enter(State::Responding);
+  count_finished();
+
+  response_in_.consume(head_bytes);
+  firsts.from_upstream = std::move(response_in_);
+  Transport upstream = upstream_->hand_over();
+  upstream_ = nullptr;
+  Transport downstream = downstream_.hand_over(firsts.from_downstream);
+  abandon();
+  tunnel->join(std::move(downstream), std::move(upstream), backend, std::move(firsts));
+  return Step::Gone;
 }
 
 Exchange::Step Exchange::read_response_body() {

@@ -7,6 +7,7 @@
 #include "lb/exchange.h"
 #include "lb/head_writer.h"
 #include "lb/path_rules.h"
+#include "lb/upgrade_rules.h"
 #include "lb/worker.h"
 
 namespace dlb::lb {
@@ -61,6 +62,7 @@ void Exchange::start(const RequestHead& head, std::size_t head_bytes, Buffer& in
   const bool keyed = head.fields.find(HeaderId::IdempotencyKey) != nullptr;
   replay_path_ = (idempotent(method_) && !path_matches(head.path, options.no_replay_paths)) ||
                  (keyed && path_matches(head.path, options.retry_keyed_paths));
+  if (head.upgrade) upgrade_offer_ = offered_protocols(head);
   Buffer request_head = forwarded_head(head, in.size() > head_bytes);
   const bool head_fits = request_head.valid();
   const bool body_good =
@@ -110,6 +112,7 @@ Buffer Exchange::forwarded_head(const RequestHead& head, bool body_is_here) {
   context.trusted_peer = listed(context.client_host, worker_.options().trusted_proxies);
   // A body that is here already needs no permission; an HTTP/1.0 client would not understand it.
   context.forward_expect = head.expect_continue && !http10_client_ && !body_is_here;
+  context.upgrade = upgrade_offer_;
   Buffer block = worker_.acquire_block(request_head_bound(head));
   if (block.valid() && !write_request_head(head, context, block)) block.reset();
   return block;

@@ -147,6 +147,7 @@ bool write_request_head(const RequestHead& head, const ForwardContext& context, 
   if (!forwarded_host_kept && !head.authority.empty()) w << "X-Forwarded-Host: " << head.authority << "\r\n";
   if (!request_id_kept) w << "X-Request-Id: " << context.request_id << "\r\n";
   write_framing(w, head.framing, head.content_length);
+  if (!context.upgrade.empty()) w << "Connection: upgrade\r\nUpgrade: " << context.upgrade << "\r\n";
   w << "\r\n";
   return w.finish();
 }
@@ -172,7 +173,7 @@ bool write_response_head(const ResponseHead& head, const ResponseContext& contex
       default:
         break;
     }
-    if (!one.hop_by_hop) w.field(one);
+    if (!one.hop_by_hop || (context.upgraded && one.id == HeaderId::Upgrade)) w.field(one);
   }
   // A response without a body may still say how long one would be (HEAD, 304); 204 and 1xx may not.
   if (context.sink == BodyFraming::None && head.status >= 200 && head.status != 204) {
@@ -188,7 +189,11 @@ bool write_response_head(const ResponseHead& head, const ResponseContext& contex
   std::array<char, 16> score;
   w << std::string_view(score.data(), format_score(context.score, score)) << "\r\n";
   if (context.fallback) w << "X-Load-Balancer-Fallback: threshold\r\n";
-  write_connection(w, context.keep_alive, context.http10_client);
+  if (context.upgraded) {
+    w << "Connection: upgrade\r\n";
+  } else {
+    write_connection(w, context.keep_alive, context.http10_client);
+  }
   w << "\r\n";
   return w.finish();
 }

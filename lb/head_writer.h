@@ -21,6 +21,7 @@ struct ForwardContext {
   std::string_view request_id;   // used when the client sent none, or none that is sane
   bool trusted_peer = false;     // keep and extend what the peer says; else replace it
   bool forward_expect = false;   // the backend shall see Expect: 100-continue
+  std::string_view upgrade{};    // protocols to offer; empty: none
 };
 
 std::size_t request_head_bound(const RequestHead& head);
@@ -34,6 +35,7 @@ struct ResponseContext {
   bool http10_client = false;
   bool head_request = false;
   BodyFraming sink = BodyFraming::None;  // how the body goes to the client; with Length: head.content_length
+  bool upgraded = false;                 // a 101 that was asked for: its Upgrade goes to the client
 };
 
 std::size_t response_head_bound(const ResponseHead& head, std::string_view backend_id);

@@ -1,6 +1,7 @@
 #include "lb/lifecycle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "lb/worker.h"
@@ -16,7 +17,7 @@ void Lifecycle::start() {
 }
 
 void Lifecycle::tell_workers(WorkerMail::Kind kind) {
-  for (Worker* worker : shared_.workers) std::ignore = worker->post({kind, 0});
+  for (Worker* worker : shared_.workers) std::ignore = worker->post({kind});
 }
 
 bool Lifecycle::all_checked() const {
@@ -29,6 +30,29 @@ std::uint64_t Lifecycle::open_connections() const {
   std::uint64_t open = 0;
   for (const Worker* worker : shared_.workers) open += worker->open_connections();
   return open;
+}
+
+std::uint64_t Lifecycle::open_tunnels() const {
+  std::uint64_t open = 0;
+  for (const Worker* worker : shared_.workers) open += worker->open_tunnels();
+  return open;
+}
+
+std::uint64_t tunnels_to_keep(std::uint64_t open, Duration left, Duration total) {
+  if (left <= Duration::zero()) return 0;
+  if (left >= total) return open;
+  const double share = static_cast<double>(left.count()) / static_cast<double>(total.count());
+  return static_cast<std::uint64_t>(std::ceil(static_cast<double>(open) * share));
+}
+
+void Lifecycle::close_tunnels_due() {
+  for (std::size_t i = 0; i < shared_.workers.size(); ++i) {
+    Worker& worker = *shared_.workers[i];
+    const std::uint64_t keep =
+        tunnels_to_keep(tunnels_[i], deadline_ - loop_.now(), shared_.options.tunnel_drain_timeout);
+    if (worker.open_tunnels() <= keep) continue;
+    std::ignore = worker.post({WorkerMail::Kind::KeepTunnels, 0, static_cast<std::uint32_t>(keep)});
+  }
 }
 
 void Lifecycle::enter(State state) {
@@ -52,8 +76,16 @@ void Lifecycle::enter(State state) {
       tell_workers(WorkerMail::Kind::StopAccepting);
       deadline_ = loop_.now() + options.drain_timeout;
       break;
+    case State::Tunnels:
+      connections_cut_ = open_connections() - open_tunnels();
+      tell_workers(WorkerMail::Kind::CutRequests);
+      tunnels_.clear();
+      for (const Worker* worker : shared_.workers) tunnels_.push_back(worker->open_tunnels());
+      shared_.log.info("closing tunnels", {{"tunnels", open_tunnels()}});
+      deadline_ = loop_.now() + options.tunnel_drain_timeout;
+      break;
     case State::Cutting:
-      connections_cut_ = open_connections();
+      connections_cut_ += open_connections();
       tell_workers(WorkerMail::Kind::CutAll);
       break;
     case State::Stopped:
@@ -70,6 +102,7 @@ void Lifecycle::on_signal(int) {
       return enter(State::Notice);
     case State::Notice:
     case State::Draining:
+    case State::Tunnels:
       return enter(State::Cutting);
     case State::Cutting:
     case State::Stopped:
@@ -91,7 +124,14 @@ void Lifecycle::on_heap_timer(HeapTimer&) {
       break;
     case State::Draining:
       if (open_connections() == 0) return enter(State::Stopped);
+      if (now < deadline_ && open_connections() > open_tunnels()) break;
+      return enter(shared_.options.tunnel_drain_timeout > Duration::zero() && open_tunnels() > 0
+                       ? State::Tunnels
+                       : State::Cutting);
+    case State::Tunnels:
+      if (open_connections() == 0) return enter(State::Stopped);
       if (now >= deadline_) return enter(State::Cutting);
+      close_tunnels_due();
       break;
     case State::Cutting:
       if (open_connections() == 0) return enter(State::Stopped);

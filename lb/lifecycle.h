@@ -3,12 +3,16 @@
 //
 //   Warming ──each backend checked once, or monitor-timeout──▶ Serving ──SIGTERM, SIGINT──▶ Notice
 //   Notice: /lb/health says 503, requests are served with Connection: close ──drain-notice──▶ Draining
-//   Draining: no new connections, what runs goes on ──all done, or drain-timeout──▶ Cutting ──nothing left──▶
-//   Stopped A second signal cuts at once. The listening socket is open from the start: who connects early
-//   waits in its backlog.
+//   Draining: no new connections, what runs goes on ──all requests done, or drain-timeout──▶ Tunnels
+//   Tunnels: they are closed one by one, spread over tunnel-drain-timeout ──▶ Cutting ──nothing left──▶
+//   Stopped
+//
+// A second signal cuts at once. The listening socket is open from the start: who connects early waits in its
+// backlog.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/event_loop.h"
@@ -19,9 +23,13 @@
 
 namespace dlb::lb {
 
+// How many of `open` tunnels are still to be open when `left` of `total` time is left: all at first, none at
+// the end, spread evenly. Pure.
+std::uint64_t tunnels_to_keep(std::uint64_t open, Duration left, Duration total);
+
 class Lifecycle final : public SignalHandler, public HeapTimerHandler {
  public:
-  enum class State : std::uint8_t { Warming, Serving, Notice, Draining, Cutting, Stopped };
+  enum class State : std::uint8_t { Warming, Serving, Notice, Draining, Tunnels, Cutting, Stopped };
 
   // Stops `loop` when it is over.
   Lifecycle(EventLoop& loop, TimerHeap& timers, Shared& shared, StatusPages& pages);
@@ -40,6 +48,8 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
   void tell_workers(WorkerMail::Kind kind);
   bool all_checked() const;
   std::uint64_t open_connections() const;
+  std::uint64_t open_tunnels() const;
+  void close_tunnels_due();
 
   EventLoop& loop_;
   Shared& shared_;
@@ -47,6 +57,7 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
   HeapTimer timer_;
   TimePoint deadline_{};
   State state_ = State::Warming;
+  std::vector<std::uint64_t> tunnels_;  // of each worker, when their turn came
   std::uint64_t connections_cut_ = 0;
 };
 

@@ -48,6 +48,7 @@ struct BackendFigures {
 };
 
 std::span<const MetricRow> lb_metric_rows();       // of LbTotals
+std::span<const MetricRow> tunnel_metric_rows();   // of LbTotals too
 std::span<const MetricRow> backend_metric_rows();  // of BackendFigures, label `backend`
 std::span<const MetricRow>
 backend_counter_rows();  // those of them that /lb/status does not show in words of its own

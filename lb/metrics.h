@@ -95,8 +95,14 @@ struct alignas(64) WorkerMetrics {
   WorkerCount client_reading;        // gauge: a head or body is on its way
   WorkerCount client_active;         // gauge: an exchange runs
   WorkerCount client_idle;           // gauge: between two requests
+  WorkerCount client_tunnels;        // gauge: tunnels
   WorkerCount client_idle_timeouts, client_header_timeouts, client_body_timeouts, client_write_timeouts;
   WorkerCount client_bytes_in, client_bytes_out;
+
+  // --- Tunnels (their bytes are counted among the client's as well).
+  WorkerCount tunnels_opened;                     // by an upgrade
+  WorkerCount tunnel_bytes_in, tunnel_bytes_out;  // from and to clients
+  WorkerCount tunnel_timeouts;                    // tunnel-timeout, or half-closed without progress
 
   // --- Upstream connections, both transports together; the feed's share apart.
   WorkerCount upstream_opened, upstream_reused;

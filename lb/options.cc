@@ -181,6 +181,10 @@ constexpr OptionRow kRows[] = {
                                            {.min = std::chrono::milliseconds(1),
                                             .max = kMaxTime,
                                             .help = "Without progress of a response to the client."}),
+    option<&Options::tunnel_timeout>("tunnel-timeout",
+                                     {.min = std::chrono::milliseconds(1),
+                                      .max = std::chrono::hours(24 * 30),
+                                      .help = "A tunnel without a byte in either direction."}),
     option<&Options::max_header_bytes>("max-header-bytes",
                                        {.min = kib(1), .max = mib(1), .help = "Request head; over it 431."}),
     option<&Options::max_body_bytes>(
@@ -200,6 +204,11 @@ constexpr OptionRow kRows[] = {
         {.max = kMaxTime, .help = "After SIGTERM: /lb/health says 503, requests are still taken."}),
     option<&Options::drain_timeout>(
         "drain-timeout", {.max = kMaxTime, .help = "After the notice: how long running requests may take."}),
+
+    option<&Options::tunnel_drain_timeout>(
+        "tunnel-drain-timeout",
+        {.max = kMaxTime,
+         .help = "After the drain: tunnels are closed one by one over this time; 0: at once."}),
 
     // Logging
     option<&Options::log_level>("log-level", {.choices = kLogLevels, .help = "Least level that is logged."}),

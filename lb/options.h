@@ -87,6 +87,7 @@ struct Options {
   Duration client_header_timeout = std::chrono::seconds(10);
   Duration client_body_timeout = std::chrono::seconds(30);   // without progress
   Duration client_write_timeout = std::chrono::seconds(30);  // without progress
+  Duration tunnel_timeout = std::chrono::hours(1);           // without a byte in either direction
   ByteSize max_header_bytes = kib(16);
   ByteSize max_body_bytes = mib(8);
   std::vector<std::string> trusted_proxies;  // addresses in canonical text, after finish_options()
@@ -96,6 +97,7 @@ struct Options {
   // Stopping
   Duration drain_notice = std::chrono::seconds(1);
   Duration drain_timeout = std::chrono::seconds(5);
+  Duration tunnel_drain_timeout = std::chrono::seconds(60);  // 0: cut
 
   // Logging
   std::string log_level = "info";

@@ -52,10 +52,13 @@ struct WorkerMail {
     StartAccepting,
     BeginDrain,     // answer with Connection: close, the end is near
     StopAccepting,  // and close idle connections
+    CutRequests,    // close every client connection that is no tunnel
+    KeepTunnels,    // close tunnels until `keep` are left
     CutAll,         // close everything
   };
   Kind kind = Kind::Retry;
   std::uint32_t backend = 0;
+  std::uint32_t keep = 0;
 };
 
 struct Shared {

@@ -174,6 +174,7 @@ std::string metrics_json(const StatusView& view) {
   JsonWriter json(out);
   json.begin_object();
   append_json_members(json, lb_metric_rows(), totals_of(view));
+  append_json_members(json, tunnel_metric_rows(), totals_of(view));
   json.field("panic", in_panic(view.backends, view.options));
   json.key("backends").begin_array();
   for (const auto& backend : view.backends) {
@@ -189,6 +190,7 @@ std::string metrics_json(const StatusView& view) {
 std::string metrics_prometheus(const StatusView& view) {
   std::string out;
   append_prometheus(out, lb_metric_rows(), totals_of(view));
+  append_prometheus(out, tunnel_metric_rows(), totals_of(view));
   std::vector<BackendFigures> figures;
   figures.reserve(view.backends.size());
   std::vector<MetricSeries<BackendFigures>> series;

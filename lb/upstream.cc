@@ -74,6 +74,14 @@ bool Upstream::peek_clean() const {
   return got < 0 && errno == EAGAIN;
 }
 
+Transport Upstream::hand_over() {
+  DLB_CHECK(state_ == State::Busy);
+  enter(State::Closed);
+  user_ = nullptr;
+  worker_.upstreams().retire(self_);
+  return std::move(transport_);
+}
+
 void Upstream::close() {
   if (state_ == State::Closed) return;
   if (state_ == State::Idle) worker_.pool().remove(*this);

@@ -40,6 +40,8 @@ class Upstream final : public EventHandler, public TimerHandler {
   // True when nothing waits to be read: what is idle must stay silent. One syscall (a peek).
   bool peek_clean() const;
   void close();  // idempotent; leaves the pool when idle
+  // Gives the socket of a Busy connection away and ends without closing it.
+  Transport hand_over();
 
   Transport& transport() { return transport_; }
   State state() const { return state_; }

@@ -36,7 +36,8 @@ WorkerTimers::WorkerTimers(EventLoop& loop, const Options& options)
       connect(loop, options.connect_timeout),
       response_head(loop, options.backend_timeout),
       response_body(loop, Worker::kResponseBodyTimeout),
-      upstream_idle(loop, options.proxy_idle_timeout) {}
+      upstream_idle(loop, options.proxy_idle_timeout),
+      tunnel(loop, options.tunnel_timeout) {}
 
 Worker::Worker(Shared& shared, std::uint32_t index, std::uint64_t seed)
     : shared_(shared),
@@ -66,12 +67,14 @@ Worker::Worker(Shared& shared, std::uint32_t index, std::uint64_t seed)
       upstreams_(connection_capacity(shared.options) +
                  static_cast<std::size_t>(shared.options.proxy_max_idle)),
       exchanges_(connection_capacity(shared.options)),
-      downstreams_(connection_capacity(shared.options)) {
+      downstreams_(connection_capacity(shared.options)),
+      tunnels_(connection_capacity(shared.options)) {
   loop_.add_turn_end_hook(*this);
 }
 
 Worker::~Worker() {
   downstreams_.for_each([](Downstream& one) { one.close(); });
+  tunnels_.for_each([](Tunnel& one) { one.close(); });
   pool_.close_all();
   on_turn_end();
   loop_.remove_turn_end_hook(*this);
@@ -79,7 +82,7 @@ Worker::~Worker() {
 
 std::uint64_t Worker::open_connections() const {
   return metrics_.client_new.get() + metrics_.client_idle.get() + metrics_.client_reading.get() +
-         metrics_.client_active.get();
+         metrics_.client_active.get() + open_tunnels();
 }
 
 Buffer Worker::acquire_block(std::size_t bytes) {
@@ -325,8 +328,22 @@ void Worker::on_mail(WorkerMail mail) {
     case WorkerMail::Kind::CutAll:
       stop_accepting();
       downstreams_.for_each([](Downstream& one) { one.close(); });
+      return close_tunnels(0);
+    case WorkerMail::Kind::CutRequests:
+      downstreams_.for_each([](Downstream& one) { one.close(); });
       return;
+    case WorkerMail::Kind::KeepTunnels:
+      return close_tunnels(mail.keep);
   }
+}
+
+void Worker::close_tunnels(std::uint64_t keep) {
+  std::uint64_t open = open_tunnels();
+  tunnels_.for_each([&](Tunnel& one) {
+    if (open <= keep) return;
+    one.close();
+    --open;
+  });
 }
 
 void Worker::on_turn_end() {
@@ -334,6 +351,7 @@ void Worker::on_turn_end() {
   downstreams_.reap();
   exchanges_.reap();
   upstreams_.reap();
+  tunnels_.reap();
   const EventLoopCounters& loop = loop_.counters();
   metrics_.loop_turns.set(loop.turns);
   metrics_.loop_events.set(loop.events);

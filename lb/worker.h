@@ -25,6 +25,7 @@
 #include "lb/router.h"
 #include "lb/shared.h"
 #include "lb/slot_queue.h"
+#include "lb/tunnel.h"
 #include "lb/upstream.h"
 #include "lb/upstream_pool.h"
 
@@ -34,7 +35,7 @@ namespace dlb::lb {
 struct WorkerTimers {
   WorkerTimers(EventLoop& loop, const Options& options);
   TimerList client_idle, client_header, client_body, client_write, client_linger;
-  TimerList queue, connect, response_head, response_body, upstream_idle;
+  TimerList queue, connect, response_head, response_body, upstream_idle, tunnel;
 };
 
 class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, public TurnEndHook {
@@ -57,6 +58,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   bool post(WorkerMail mail) { return mailbox_.post(mail); }
   // Clients still connected, and exchanges still running; any thread.
   std::uint64_t open_connections() const;
+  std::uint64_t open_tunnels() const { return metrics_.client_tunnels.get(); }  // part of the above
   std::uint64_t open_exchanges() const { return metrics_.requests_in_progress.get(); }
 
   const Options& options() const { return shared_.options; }
@@ -74,6 +76,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   Slab<Downstream>& downstreams() { return downstreams_; }
   Slab<Exchange>& exchanges() { return exchanges_; }
   Slab<Upstream>& upstreams() { return upstreams_; }
+  Slab<Tunnel>& tunnels() { return tunnels_; }
   Rng& rng() { return rng_; }
   bool draining() const { return draining_; }
 
@@ -81,6 +84,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   // out or more than the largest block is asked for.
   Buffer acquire_block(std::size_t bytes);
   Buffer acquire_io_block() { return io_blocks_.acquire(); }
+  BufferPool& io_blocks() { return io_blocks_; }
   std::size_t io_block_bytes() const { return io_blocks_.block_bytes(); }
   const HeadLimits& request_limits() const { return request_limits_; }
   const HeadLimits& response_limits() const { return response_limits_; }
@@ -117,6 +121,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   bool admit_connection();
   void start_accepting();
   void stop_accepting();
+  void close_tunnels(std::uint64_t keep);
 
   Shared& shared_;
   const std::uint32_t index_;
@@ -143,6 +148,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   Slab<Upstream> upstreams_;
   Slab<Exchange> exchanges_;
   Slab<Downstream> downstreams_;
+  Slab<Tunnel> tunnels_;
   std::vector<std::uint32_t>
       granted_;               // slots, still reserved, for our queue; settled at the end of the turn
   bool queue_retry_ = false;  // likewise: try the heads again

@@ -1,0 +1,86 @@
+// Tunnel: a client connection and a backend connection joined byte by byte, after a 101 (Upgrade). It owns
+// both sockets, the client's place under client-max-connections and the backend's place in its tunnel gauge;
+// in-flight slots and connection limits it does not touch: those count work, not open lines.
+//
+//   Open ──one side's FIN passed on, or a side reset──▶ HalfClosed ──the other too──▶ Closed
+//     └── tunnel-timeout without a byte either way          └── client-write-timeout without progress ──▶
+//     Closed
+//
+// Ends are passed on as they were: a FIN as a FIN behind the last byte, so that the other direction goes on;
+// a reset as a reset, after what had arrived before it. One worker's thread.
+#pragma once
+
+#include <cstdint>
+
+#include "common/buffer.h"
+#include "common/event_loop.h"
+#include "common/handle.h"
+#include "common/timer_list.h"
+#include "common/transport.h"
+#include "lb/backend_set.h"
+#include "lb/tunnel_relay.h"
+
+namespace dlb::lb {
+
+class Worker;
+
+class Tunnel final : public TimerHandler {
+ public:
+  enum class State : std::uint8_t {
+    Starting,
+    Open,        // both directions may move
+    HalfClosed,  // one direction has ended: the rest is bounded
+    Closed,
+  };
+
+  Tunnel(Worker& worker, Handle<Tunnel> self);
+  Tunnel(const Tunnel&) = delete;
+  Tunnel& operator=(const Tunnel&) = delete;
+  ~Tunnel();
+
+  // What goes first, all of it read already or written by us.
+  struct Firsts {
+    Buffer head;             // to the client: the 101
+    Buffer from_upstream;    // to the client: what the backend sent behind it
+    Buffer from_downstream;  // to the backend: what the client sent behind its request
+  };
+  // Joins a client, whose place under client-max-connections is the tunnel's from now on, with a connection
+  // to `backend`. May close.
+  void join(Transport downstream, Transport upstream, Backend& backend, Firsts firsts);
+
+  void on_timer(Timer& timer) override;  // May close.
+  // Ends both connections at once. Idempotent.
+  void close();
+
+  State state() const { return state_; }
+  Handle<Tunnel> self() const { return self_; }
+
+ private:
+  struct Side final : EventHandler {
+    explicit Side(Tunnel& owner) : tunnel(owner) {}
+    void on_events(std::uint32_t events) override { tunnel.on_side_events(*this, events); }
+
+    Tunnel& tunnel;
+    Transport transport;
+    bool reset = false;  // RST, or a write that failed
+  };
+
+  void on_side_events(Side& side, std::uint32_t events);
+  void pump();
+  void count(const TunnelRelay::Pumped& up, const TunnelRelay::Pumped& down);
+  bool note_resets();
+  void enter(State state);
+  void arm_deadline();
+
+  Worker& worker_;
+  Backend* backend_ = nullptr;
+  Timer timer_;
+  Handle<Tunnel> self_;
+  Side downstream_;
+  Side upstream_;
+  TunnelRelay to_upstream_;
+  TunnelRelay to_downstream_;
+  State state_ = State::Starting;
+};
+
+}  // namespace dlb::lb
