@@ -8,6 +8,9 @@
 namespace dlb {
 namespace {
 
+constexpr std::array<const char*, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                                 "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+
 std::int64_t read_clock_ns(clockid_t id) {
   timespec ts{};
   clock_gettime(id, &ts);
@@ -38,14 +41,21 @@ std::string iso8601_utc(std::int64_t wall_us) {
 
 std::string http_date(std::int64_t wall_us) {
   static constexpr std::array<const char*, 7> kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-  static constexpr std::array<const char*, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                                          "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
   const tm parts = utc_parts(wall_us);
   std::array<char, 80> text{};
   const int length = std::snprintf(text.data(), text.size(), "%s, %02d %s %04d %02d:%02d:%02d GMT",
                                    kDays[static_cast<std::size_t>(parts.tm_wday)], parts.tm_mday,
                                    kMonths[static_cast<std::size_t>(parts.tm_mon)], parts.tm_year + 1900,
                                    parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return std::string(text.data(), static_cast<std::size_t>(length));
+}
+
+std::string common_log_time(std::int64_t wall_us) {
+  const tm parts = utc_parts(wall_us);
+  std::array<char, 80> text{};
+  const int length = std::snprintf(text.data(), text.size(), "%02d/%s/%04d:%02d:%02d:%02d +0000",
+                                   parts.tm_mday, kMonths[static_cast<std::size_t>(parts.tm_mon)],
+                                   parts.tm_year + 1900, parts.tm_hour, parts.tm_min, parts.tm_sec);
   return std::string(text.data(), static_cast<std::size_t>(length));
 }
 

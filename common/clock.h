@@ -37,4 +37,7 @@ std::string iso8601_utc(std::int64_t wall_us);
 // `Thu, 10 Sep 2026 14:00:00 GMT`, the HTTP-date of RFC 9110 section 5.6.7.
 std::string http_date(std::int64_t wall_us);
 
+// `10/Sep/2026:14:00:00 +0000`, as access logs have it.
+std::string common_log_time(std::int64_t wall_us);
+
 }  // namespace dlb

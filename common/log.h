@@ -1,7 +1,7 @@
 // Log: one line an event to standard error, `ts=… level=info msg="backend up" backend=sys2 ms=12`, or the
 // same as JSON. A caller formats its line and appends it to a bounded ring (lines and bytes); a writer thread
-// drains it. Nobody ever waits for the reader of the log: what doesn't fit is dropped, counted and reported
-// when there is room again.
+// drains it (line_writer.h). Nobody ever waits for the reader of the log: what doesn't fit is dropped,
+// counted and reported when there is room again.
 //
 //   caller threads -> repeat limiter (warn, error) -> ring -> writer thread -> fd
 //
@@ -10,6 +10,7 @@
 // signature.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include <string_view>
 
 #include "common/clock.h"
+#include "common/line_writer.h"
 
 namespace dlb {
 
@@ -31,6 +33,10 @@ inline constexpr std::string_view kLogLevels[] = {"debug", "info", "warn", "erro
 inline constexpr std::string_view kLogFormats[] = {"text", "json"};
 std::optional<LogLevel> parse_log_level(std::string_view text);
 std::optional<LogFormat> parse_log_format(std::string_view text);
+
+// Appends `text` without quotes, with everything escaped that could end the line or steer a terminal: C0 by
+// the JSON writer, and DEL and C1; valid UTF-8 JSON whatever the input. Cut at 2 KiB.
+void append_log_escaped(std::string& out, std::string_view text);
 
 // A key and a value that live until the call returns. Keys are literals of our own: [a-z0-9_-].
 class LogField {
@@ -109,9 +115,12 @@ class Log {
   std::uint64_t suppressed() const;  // lines held back by the repeat limit, ever
 
  private:
-  struct Impl;
-  std::shared_ptr<Impl>
-      impl_;  // shared with the writer thread, which may outlive a Log whose reader is stuck
+  class Sink;
+
+  std::shared_ptr<Sink> sink_;  // shared with the writer thread
+  std::atomic<LogLevel> level_;
+  std::atomic<std::uint64_t> suppressed_{0};
+  LineWriter writer_;
 };
 
 }  // namespace dlb

@@ -148,7 +148,7 @@ void Downstream::answer_bad_head(const ParseResult& result) {
   if (exchange == nullptr) return close();
   exchange_ = exchange;
   enter(State::Exchanging);
-  exchange->answer_bad_head(result.http_status, result.reason);
+  exchange->answer_bad_head(result.http_status, result.reason, in_.data());
 }
 
 void Downstream::exchange_done(After after, std::string_view leftover) {

@@ -56,14 +56,17 @@ void Exchange::proceed(const Choice& choice) {
       wait_for(Wait::Queue, true);
       // May have been given its slot, and even have ended, when this returns.
       if (!worker_.wait_for_slot(*this)) {
+        note_end('L', 'Q');
         answer(503, "queue_full", "too many requests are waiting for a backend", kRetryAfter);
       }
       return;
     case PickStatus::NoHealthy:
       metrics.no_backend.add();
+      note_end('L', 'Q');
       return answer(503, "no_backend", "no backend is healthy", kRetryAfter);
     case PickStatus::NoMemory:
       metrics.no_memory.add();
+      note_end('L', 'Q');
       return answer(503, "no_memory_safe_backend", "every healthy backend is short of memory", kRetryAfter);
   }
 }
@@ -134,6 +137,7 @@ void Exchange::connect() {
 
 void Exchange::on_connected() {
   enter(State::AwaitingHead);
+  connected_ = worker_.loop().now();
   request_write_dead_ = false;
   response_bytes_ = 0;
   response_scanned_ = 0;

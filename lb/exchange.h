@@ -26,6 +26,7 @@
 #include "common/http_parser.h"
 #include "common/pipe_pool.h"
 #include "common/timer_list.h"
+#include "lb/access_log.h"
 #include "lb/message_relay.h"
 #include "lb/router.h"
 #include "lb/slot_queue.h"
@@ -58,8 +59,8 @@ class Exchange final : public TimerHandler, public QueueTicket {
   // Takes a parsed request; `in` holds its head and what came behind it, of which the body's bytes are taken
   // out. May close (this and the downstream).
   void start(const RequestHead& head, std::size_t head_bytes, Buffer& in);
-  // Answers a head that could not be parsed, then closes. May close.
-  void answer_bad_head(int status, std::string_view reason);
+  // Answers a head that could not be parsed (`bytes` is what there is of it), then closes. May close.
+  void answer_bad_head(int status, std::string_view reason, std::string_view bytes);
   // The client's socket has something to say. May close.
   void on_downstream_events();
   // Likewise the backend's. May close.
@@ -147,6 +148,13 @@ class Exchange final : public TimerHandler, public QueueTicket {
   void pump_answer();
   void cut(Cut how = Cut::Visibly);
   bool end_would_look_complete() const;
+  // The first cause is the one that is logged.
+  void note_end(char who, char phase) {
+    if (!end_.known()) end_ = {who, phase};
+  }
+  char phase() const;
+  AccessRecord access_record();
+  void log_access();
   void finish();
   void count_finished();
   void end(bool keep_alive);
@@ -157,6 +165,7 @@ class Exchange final : public TimerHandler, public QueueTicket {
   Timer timer_;
   Handle<Exchange> self_;
   Upstream* upstream_ = nullptr;  // borrowed; it tells us before it goes
+  AccessNote access_;
   MessageRelay request_;
   MessageRelay response_;
   Buffer response_in_;  // raw bytes until the final response head is complete
@@ -168,10 +177,15 @@ class Exchange final : public TimerHandler, public QueueTicket {
   TimePoint started_;
   TimePoint picked_;
   TimePoint head_at_;
+  TimePoint connected_;
   std::uint64_t response_bytes_ = 0;  // raw, of this attempt
+  std::uint64_t client_bytes_ = 0;    // written to the client
+  std::uint64_t client_head_bytes_ = 0;
+  std::uint32_t request_head_bytes_ = 0;
   std::uint32_t interim_bytes_ = 0;
   std::uint32_t tried_[2] = {};
   Choice choice_;
+  EndCode end_;
   std::uint8_t tried_count_ = 0;
   std::uint8_t interim_count_ = 0;
   HttpMethod method_ = HttpMethod::Get;

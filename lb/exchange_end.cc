@@ -18,7 +18,10 @@ void Exchange::answer(int status, std::string_view code, std::string_view detail
   body += ",\"detail\":";
   append_json_string(body, detail);
   body += "}\n";
-  if (status >= 400) worker_.metrics().count_answer(status);
+  if (status >= 400) {
+    worker_.metrics().count_answer(status);
+    note_end('L', 'R');
+  }
   answer_page(status, "application/json", std::move(body), extra);
 }
 
@@ -37,6 +40,7 @@ void Exchange::answer_page(int status, std::string_view content_type, std::strin
   head.extra = extra;
   keep_downstream_ = head.keep_alive;
   if (!block.valid() || !write_own_head(head, block)) return cut();
+  client_head_bytes_ += block.size();
   answer_.reserve(block.size() + body.size());
   answer_ = block.data();
   if (method_ != HttpMethod::Head) answer_ += body;
@@ -51,6 +55,7 @@ void Exchange::pump_answer() {
     if (wrote.status == IoStatus::Error) return downstream_.close();
     if (!wrote.ok()) return wait_for(Wait::ClientWrite, progress);
     answer_sent_ += wrote.bytes;
+    client_bytes_ += wrote.bytes;
     worker_.metrics().client_bytes_out.add(wrote.bytes);
     progress = true;
   }
@@ -78,12 +83,14 @@ void Exchange::cut(Cut how) {
 
 // A body that ends with the connection must not be broken off by a clean end of it.
 bool Exchange::end_would_look_complete() const {
-  return state_ == State::Responding && response_.sink() == BodyFraming::UntilClose && !response_.complete();
+  return state_ == State::Responding && response_.sink() == BodyFraming::UntilClose &&
+         (!response_.source_ended() || response_waits());
 }
 
 // The response, a backend's or ours, has been handed to the kernel whole.
 void Exchange::finish() {
   count_finished();
+  note_end('-', '-');
   end(keep_downstream_);
 }
 
@@ -120,6 +127,7 @@ void Exchange::end(bool keep_alive) {
 
 void Exchange::abandon() {
   if (state_ == State::Done) return;
+  if (access_.wanted()) log_access();
   WorkerMetrics& metrics = worker_.metrics();
   if (waiting()) {
     metrics.queue_left.add();
@@ -148,6 +156,59 @@ void Exchange::abandon() {
   if (end_would_look_complete()) set_reset_on_close(downstream_.transport().fd());
   enter(State::Done);
   worker_.exchanges().retire(self_);
+}
+
+// --- the access log
+
+char Exchange::phase() const {
+  switch (state_) {
+    case State::Starting:
+      return 'R';
+    case State::Queued:
+      return 'Q';
+    case State::Connecting:
+      return 'C';
+    case State::AwaitingHead:
+      return request_.source_ended() ? 'H' : 'R';
+    case State::Responding:
+    case State::Answering:
+    case State::Done:
+      return 'D';
+  }
+  return '-';
+}
+
+// The facts of the line so far; what was kept of the request head goes with them.
+AccessRecord Exchange::access_record() {
+  const TimePoint now = worker_.loop().now();
+  AccessRecord record;
+  record.client = downstream_.peer();
+  record.note = std::move(access_);
+  record.started = started_;
+  record.status = status_;
+  record.bytes_in = request_head_bytes_ + request_.payload_bytes();
+  record.bytes_out = client_bytes_;
+  record.head_out = client_head_bytes_;
+  record.retries = retry_taken_ ? 1 : 0;
+  record.end = end_;
+  // The phases add up to the total: what a first attempt took is part of the wait for the last one.
+  if (tried_count_ > 0) {
+    record.backend = worker_.shared().backends.at(choice_.backend).id;
+    record.queue = picked_ - started_;
+    if (connected_ >= picked_) {
+      record.connect = connected_ - picked_;
+      if (head_at_ >= connected_) record.response = head_at_ - connected_;
+    }
+  } else if (end_.phase == 'Q') {
+    record.queue = now - started_;
+  }
+  return record;
+}
+
+// One line, told in the one place that every exchange passes at its end.
+void Exchange::log_access() {
+  note_end(worker_.cutting() ? 'L' : 'C', phase());
+  worker_.shared().access_log->write(access_record(), worker_.loop().now());
 }
 
 }  // namespace dlb::lb

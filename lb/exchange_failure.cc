@@ -92,16 +92,22 @@ void Exchange::upstream_failed(UpstreamFailure failure, int err) {
   release_upstream(false);
   switch (failure) {
     case UpstreamFailure::ConnectTimeout:
+      note_end('s', 'C');
       return answer(504, "backend_timeout", "the backend did not accept the connection in time");
     case UpstreamFailure::HeadTimeout:
+      note_end('s', 'H');
       return answer(504, "backend_timeout", "the backend did not answer in time");
     case UpstreamFailure::ConnectRefused:
+      note_end('S', 'C');
       return answer(502, "backend_unreachable", "the backend refused the connection");
     case UpstreamFailure::Broken:
+      note_end('S', 'H');
       return answer(502, "backend_broken", "the backend closed the connection before it answered");
     case UpstreamFailure::BadResponse:
+      note_end('S', 'H');
       return answer(502, "backend_broken", "the backend's response is not valid HTTP");
     case UpstreamFailure::NoDescriptor:
+      note_end('L', 'C');
       return answer(503, "overloaded", "the balancer has no descriptor left for a backend connection",
                     kRetryAfter);
   }
@@ -155,6 +161,7 @@ void Exchange::on_timer(Timer&) {
       return;
     case Wait::Queue:
       metrics.queue_timeouts.add();
+      note_end('L', 'Q');
       worker_.leave_queue(*this);
       return answer(503, "queue_timeout", "no backend had a free slot within backend-queue-timeout",
                     kRetryAfter);
@@ -165,15 +172,18 @@ void Exchange::on_timer(Timer&) {
     case Wait::ClientBody:
       metrics.client_body_timeouts.add();
       client_keep_alive_ = false;
+      note_end('c', state_ == State::Responding ? 'D' : 'R');
       if (state_ == State::Responding) return cut();
       release_upstream(false);
       return answer(408, "timeout", "the request body stopped coming");
     case Wait::ResponseBody:
       metrics.backend_timeouts.add();
+      note_end('s', 'D');
       count(worker_.shared().backends.at(choice_.backend).counters.timeouts);
       return cut();
     case Wait::ClientWrite:
       metrics.client_write_timeouts.add();
+      note_end('c', 'D');
       return cut(Cut::Reset);  // what it does not read shall not stay in the kernel either
   }
 }

@@ -103,6 +103,7 @@ Exchange::Step Exchange::read_request_body() {
   if (!bad && !large) return Step::Moved;
   client_keep_alive_ = false;
   if (state_ == State::Responding) {
+    note_end('L', 'D');
     cut();
   } else if (bad) {
     answer(400, "bad_request", request_.reason());
@@ -217,11 +218,13 @@ Buffer Exchange::head_block(std::size_t bound) {
 }
 
 Exchange::Step Exchange::pass_interim(const ResponseHead& head) {
+  const std::size_t unsent = response_.unsent_head().size();
   Buffer block = head_block(response_head_bound(head, {}));
   if (!block.valid() || !write_interim_head(head, block)) {
     upstream_failed(UpstreamFailure::BadResponse);
     return Step::Gone;
   }
+  client_head_bytes_ += block.size() - unsent;
   response_.start(std::move(block), BodyFraming::None, 0, BodyFraming::None);
   return write_response() == Step::Gone ? Step::Gone : Step::Moved;
 }
@@ -248,6 +251,7 @@ Exchange::Step Exchange::begin_response(const ResponseHead& head, std::size_t he
   context.keep_alive = keep_downstream_;
   context.http10_client = http10_client_;
   context.head_request = method_ == HttpMethod::Head;
+  const std::size_t unsent = response_.unsent_head().size();
   Buffer block = head_block(response_head_bound(head, backend.id));
   if (!block.valid() || !write_response_head(head, context, block)) {
     upstream_failed(UpstreamFailure::BadResponse);
@@ -255,6 +259,7 @@ Exchange::Step Exchange::begin_response(const ResponseHead& head, std::size_t he
   }
 
   status_ = head.status;
+  client_head_bytes_ += block.size() - unsent;
   upstream_keep_alive_ = head.keep_alive && !head.ambiguous && head.framing != BodyFraming::UntilClose;
   head_at_ = worker_.loop().now();
   count_status(backend.counters, head.status);
@@ -307,6 +312,8 @@ Exchange::Step Exchange::begin_tunnel(const ResponseHead& head, std::size_t head
   worker_.router().record_latency(choice_.backend, head_at_ - picked_, head_at_);
   enter(State::Responding);
   count_finished();
+  client_head_bytes_ += firsts.head.size() - response_.unsent_head().size();
+  if (access_.wanted()) tunnel->log_as(access_record());
 
   response_in_.consume(head_bytes);
   firsts.from_upstream = std::move(response_in_);
@@ -325,6 +332,7 @@ Exchange::Step Exchange::read_response_body() {
   if (!response_.has_block()) {
     Buffer block = worker_.acquire_io_block();
     if (!block.valid()) {
+      note_end('L', 'D');
       response_broken();
       return Step::Gone;
     }
@@ -357,6 +365,7 @@ Exchange::Step Exchange::write_response() {
   }
   if (!wrote.ok()) return Step::Stuck;
   response_.sent(wrote.bytes);
+  client_bytes_ += wrote.bytes;
   worker_.metrics().client_bytes_out.add(wrote.bytes);
   return Step::Moved;
 }
@@ -397,6 +406,7 @@ Exchange::Step Exchange::write_pipe() {
     return Step::Gone;
   }
   if (!wrote.ok()) return Step::Stuck;
+  client_bytes_ += wrote.bytes;
   worker_.metrics().client_bytes_out.add(wrote.bytes);
   if (pipe_.bytes() == 0 && response_.source_ended()) worker_.pipes().give_back(std::exchange(pipe_, {}));
   return Step::Moved;
@@ -413,6 +423,7 @@ void Exchange::response_source_ended() {
 // The backend broke off in the middle of its response: the client gets what came, and an end that can't be
 // taken for a complete one.
 void Exchange::response_broken() {
+  note_end('S', 'D');
   worker_.metrics().backend_resets.add();
   count(worker_.shared().backends.at(choice_.backend).counters.response_failures);
   if (response_waits() && (pipe_.bytes() > 0 ? write_pipe() : write_response()) == Step::Gone) return;

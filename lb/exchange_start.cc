@@ -41,6 +41,11 @@ std::string_view write_request_id(Rng& rng, std::array<char, 32>& out) {
 
 void Exchange::start(const RequestHead& head, std::size_t head_bytes, Buffer& in) {
   method_ = head.method;
+  request_head_bytes_ = static_cast<std::uint32_t>(head_bytes);
+  if (const AccessLog* log = worker_.shared().access_log; log != nullptr) {
+    access_.begin(worker_.acquire_access_block());
+    access_.take(head, log->private_paths());
+  }
   http10_client_ = head.minor_version == 0;
   client_keep_alive_ = head.keep_alive;
   client_ends_ = !head.keep_alive;
@@ -109,6 +114,10 @@ Buffer Exchange::forwarded_head(const RequestHead& head, bool body_is_here) {
   context.client_host = downstream_.peer().write_host(host);
   context.proto = "http";
   context.request_id = write_request_id(worker_.rng(), request_id);
+  if (access_.wanted()) {
+    const std::string_view given = head.fields.value(HeaderId::XRequestId);
+    access_.take_request_id(sane_request_id(given) ? given : context.request_id);
+  }
   context.trusted_peer = listed(context.client_host, worker_.options().trusted_proxies);
   // A body that is here already needs no permission; an HTTP/1.0 client would not understand it.
   context.forward_expect = head.expect_continue && !http10_client_ && !body_is_here;
@@ -152,8 +161,14 @@ void Exchange::serve_own_page(const RequestHead& head, std::size_t head_bytes, B
   answer_page(page.status, page.content_type, std::move(page.body), page.extra);
 }
 
-void Exchange::answer_bad_head(int status, std::string_view reason) {
+void Exchange::answer_bad_head(int status, std::string_view reason, std::string_view bytes) {
   client_keep_alive_ = false;
+  request_head_bytes_ = static_cast<std::uint32_t>(bytes.size());
+  if (worker_.shared().access_log != nullptr) {
+    access_.begin(worker_.acquire_access_block());
+    access_.take_bad(bytes);
+  }
+  if (status == 408) note_end('c', 'R');
   std::string_view code = "bad_request";
   if (status == 408) code = "timeout";
   if (status == 414) code = "uri_too_long";

@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "common/signals.h"
 #include "common/socket.h"
+#include "lb/access_log.h"
 #include "lb/backend_events.h"
 #include "lb/control.h"
 #include "lb/lifecycle.h"
@@ -55,6 +56,19 @@ class EventsToWorkers final : public BackendEvents {
   const std::vector<Worker*>* workers_ = nullptr;
 };
 
+class Signals final : public SignalHandler {
+ public:
+  Signals(Lifecycle& lifecycle, AccessLog* access_log) : lifecycle_(lifecycle), access_log_(access_log) {}
+  void on_signal(int number) override {
+    if (number != SIGUSR1) return lifecycle_.on_signal(number);
+    if (access_log_ != nullptr) access_log_->reopen();
+  }
+
+ private:
+  Lifecycle& lifecycle_;
+  AccessLog* access_log_;
+};
+
 // Every descriptor that the system allows; says so when the caps could need more.
 void raise_descriptor_limit(const Options& options, Log& log) {
   rlimit limit{};
@@ -82,12 +96,21 @@ int run(Options& options, const LoadedOptions& loaded) {
   raise_descriptor_limit(options, log);
   if (options.workers == 0) options.workers = std::min<std::int64_t>(Cgroup().cpu_count(), kMaxWorkers);
 
+  auto access_log = AccessLog::open(options, log);
+  if (!access_log) {
+    return fail(
+        loaded.at("access-log", access_log.error().text).text + "; make it writable, or set it to off",
+        kExitFailed);
+  }
+
   const std::unique_ptr<BackendSet> backends = make_backend_set(options);
   SystemSample system;
   StatusPages pages(options, *backends, system, log);
   EventsToWorkers events;
   Control control(options, *backends, system, events, log);
   Shared shared(options, *backends, control.passive(), pages, log);
+  shared.access_log = access_log->get();
+  pages.set_access_log(shared.access_log);
   events.bind(shared.workers);
 
   shared.listeners = std::move(*listeners);
@@ -103,7 +126,8 @@ int run(Options& options, const LoadedOptions& loaded) {
   EventLoop loop;
   TimerHeap timers(loop);
   Lifecycle lifecycle(loop, timers, shared, pages);
-  SignalSource signals(loop, {SIGTERM, SIGINT}, lifecycle);
+  Signals handler(lifecycle, shared.access_log);
+  SignalSource signals(loop, {SIGTERM, SIGINT, SIGUSR1}, handler);
 
   control.start();
   std::vector<std::thread> threads;
@@ -131,7 +155,7 @@ int run(Options& options, const LoadedOptions& loaded) {
 int main(int argc, char** argv) {
   using namespace dlb;
   using namespace dlb::lb;
-  block_signals({SIGTERM, SIGINT});
+  block_signals({SIGTERM, SIGINT, SIGUSR1});
   Options options;
   auto loaded = load_options(kOptionTable, options, argc, argv, environ);
   if (!loaded) return fail(loaded.error().text, kExitUsage);

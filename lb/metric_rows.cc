@@ -513,6 +513,18 @@ constexpr MetricRow kLbRows[] = {
         {.name = "dlb_log_dropped_total",
          .json = "log_lines_dropped",
          .help = "Log lines dropped because their reader was too slow."}),
+    metric<[](const LbTotals& t) { return t.access_log != nullptr ? t.access_log->lines() : 0; }>(
+        {.name = "dlb_access_log_lines_total",
+         .json = "access_log.lines",
+         .help = "Lines given to the access log."}),
+    metric<[](const LbTotals& t) { return t.access_log != nullptr ? t.access_log->dropped() : 0; }>(
+        {.name = "dlb_access_log_dropped_total",
+         .json = "access_log.dropped",
+         .help = "Lines dropped because the disk or reader was too slow."}),
+    metric<[](const LbTotals& t) { return t.access_log != nullptr ? t.access_log->failed() : 0; }>(
+        {.name = "dlb_access_log_failed_total",
+         .json = "access_log.failed",
+         .help = "Lines that could not be written."}),
     metric<[](const LbTotals& t) { return t.workers.size(); }>(
         {.name = "dlb_workers", .kind = kGauge, .json = "loop.workers", .help = "Data threads."}),
     metric<kSum<&W::loop_turns>>(

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/metric.h"
+#include "lb/access_log.h"
 #include "lb/backend_set.h"
 #include "lb/metrics.h"
 #include "lb/options.h"
@@ -27,6 +28,7 @@ struct LbTotals {
   bool draining = false;
   std::uint64_t log_suppressed = 0;  // repeated errors held back by the log
   std::uint64_t log_dropped = 0;
+  const AccessLog* access_log = nullptr;  // null: off
 
   std::uint64_t sum(WorkerCount WorkerMetrics::*member) const;
   std::uint64_t max(WorkerCount WorkerMetrics::*member) const;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "lb/access_log.h"
 
 namespace dlb::lb {
 namespace {
@@ -211,6 +212,13 @@ constexpr OptionRow kRows[] = {
          .help = "After the drain: tunnels are closed one by one over this time; 0: at once."}),
 
     // Logging
+    option<&Options::access_log>(
+        "access-log", {.unit = "file", .help = "A line for each request; -: standard output, or off."}),
+    option<&Options::access_log_format>(
+        "access-log-format",
+        {.choices = kAccessFormats, .help = "Lines as nginx and Apache write them, or JSON lines."}),
+    option<&Options::access_log_private_paths>(
+        "access-log-private-paths", {.unit = "paths", .help = "The query of these paths is not logged."}),
     option<&Options::log_level>("log-level", {.choices = kLogLevels, .help = "Least level that is logged."}),
     option<&Options::log_format>("log-format",
                                  {.choices = kLogFormats, .help = "Lines of key=value, or JSON lines."}),

@@ -100,6 +100,9 @@ struct Options {
   Duration tunnel_drain_timeout = std::chrono::seconds(60);  // 0: cut
 
   // Logging
+  std::string access_log = "off";  // FILE, `-`: standard output, or off
+  std::string access_log_format = "combined";
+  std::vector<std::string> access_log_private_paths = {"/message"};
   std::string log_level = "info";
   std::string log_format = "text";
 };

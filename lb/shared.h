@@ -16,6 +16,7 @@
 
 namespace dlb::lb {
 
+class AccessLog;
 class Worker;
 
 // Passive health (L10): how data workers tell the control thread of connects. Thread-safe.
@@ -71,6 +72,7 @@ struct Shared {
   PassiveHealth& passive;
   OwnPages& pages;
   Log& log;
+  AccessLog* access_log = nullptr;  // null: off
 
   std::vector<Worker*> workers;  // complete before the first thread starts; at most 64
   // Bit i: worker i has waiters. Set before the waiter's last look at the slots, so that no wake-up is lost.

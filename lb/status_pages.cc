@@ -22,7 +22,8 @@ LbTotals totals_of(const StatusView& view) {
                   .started = view.started,
                   .draining = view.draining,
                   .log_suppressed = view.log_suppressed,
-                  .log_dropped = view.log_dropped};
+                  .log_dropped = view.log_dropped,
+                  .access_log = view.access_log};
 }
 
 std::string_view overall(const StatusView& view) {
@@ -226,7 +227,8 @@ OwnPages::Page StatusPages::render(std::string_view path, std::string_view query
                         .started = started_,
                         .draining = draining_.load(kRelaxed),
                         .log_suppressed = log_.suppressed(),
-                        .log_dropped = log_.dropped()};
+                        .log_dropped = log_.dropped(),
+                        .access_log = access_log_};
   Page page;
   page.status = 200;
   page.content_type = "application/json";

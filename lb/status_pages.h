@@ -28,6 +28,7 @@ struct StatusView {
   bool draining = false;
   std::uint64_t log_suppressed = 0;
   std::uint64_t log_dropped = 0;
+  const AccessLog* access_log = nullptr;  // null: off
 };
 
 // 200 when a backend is healthy and we are not stopping, else 503.
@@ -55,6 +56,8 @@ class StatusPages final : public OwnPages {
     workers_.push_back(&metrics);
     routers_.push_back(&router);
   }
+  // Likewise.
+  void set_access_log(const AccessLog* log) { access_log_ = log; }
   // Any thread: from now on /lb/health says 503.
   void set_draining() { draining_.store(true, std::memory_order_relaxed); }
 
@@ -68,6 +71,7 @@ class StatusPages final : public OwnPages {
   const TimePoint started_;
   std::vector<const WorkerMetrics*> workers_;
   std::vector<const Router*> routers_;
+  const AccessLog* access_log_ = nullptr;
   std::atomic<bool> draining_{false};
 };
 

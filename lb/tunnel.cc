@@ -23,6 +23,7 @@ void Tunnel::join(Transport downstream, Transport upstream, Backend& backend, Fi
   upstream_.transport = std::move(upstream);
   downstream_.transport.rebind(worker_.loop(), downstream_);
   upstream_.transport.rebind(worker_.loop(), upstream_);
+  access_.bytes_in += firsts.from_downstream.size();
   to_downstream_.prepend(std::move(firsts.head));
   to_downstream_.prepend(std::move(firsts.from_upstream));
   to_upstream_.prepend(std::move(firsts.from_downstream));
@@ -50,7 +51,7 @@ void Tunnel::arm_deadline() {
 
 void Tunnel::on_side_events(Side& side, std::uint32_t events) {
   side.transport.note_events(events);
-  if ((events & EPOLLERR) != 0) side.reset = true;
+  if ((events & EPOLLERR) != 0) note_reset(side);
   if (state_ == State::Open || state_ == State::HalfClosed) pump();
 }
 
@@ -70,7 +71,7 @@ void Tunnel::pump() {
   if (to_upstream_.finished() && to_downstream_.finished()) {
     if (downstream_.reset) set_reset_on_close(upstream_.transport.fd());
     if (upstream_.reset) set_reset_on_close(downstream_.transport.fd());
-    return close();
+    return close(ended_by_);
   }
   if (more) worker_.loop().make_runnable(downstream_.transport.source());
   const bool ending =
@@ -79,14 +80,19 @@ void Tunnel::pump() {
   if (progress) arm_deadline();
 }
 
+void Tunnel::note_reset(Side& side) {
+  if (!downstream_.reset && !upstream_.reset) ended_by_ = &side == &downstream_ ? 'C' : 'S';
+  side.reset = true;
+}
+
 // What a reset of one side means for both directions: nothing can be delivered to it, and what it had sent is
 // the last that goes the other way. True when that is news, so that the directions are to be looked at again.
 bool Tunnel::note_resets() {
   bool news = false;
-  const auto note = [&news](Side& side, TunnelRelay& from_it, TunnelRelay& to_it) {
+  const auto note = [&news, this](Side& side, TunnelRelay& from_it, TunnelRelay& to_it) {
     const bool source_reset = from_it.broken() && !from_it.sink_gone();
     if (!side.reset && !source_reset && !to_it.sink_gone()) return;
-    side.reset = true;
+    note_reset(side);
     if (!to_it.finished()) {
       to_it.abandon();
       news = true;
@@ -104,6 +110,8 @@ bool Tunnel::note_resets() {
 
 void Tunnel::count(const TunnelRelay::Pumped& up, const TunnelRelay::Pumped& down) {
   WorkerMetrics& metrics = worker_.metrics();
+  access_.bytes_in += up.read;
+  access_.bytes_out += down.written;
   if (up.read > 0) {
     metrics.client_bytes_in.add(up.read);
     metrics.tunnel_bytes_in.add(up.read);
@@ -121,7 +129,7 @@ void Tunnel::on_timer(Timer&) {
   close();
 }
 
-void Tunnel::close() {
+void Tunnel::close(char who) {
   if (state_ == State::Closed) return;
   const bool joined = state_ != State::Starting;
   enter(State::Closed);
@@ -133,6 +141,11 @@ void Tunnel::close() {
   if (joined) {
     worker_.shared().clients.release();
     backend_->tunnels.release();
+  }
+  if (access_.note.wanted()) {
+    access_.end = {who, who == '-' ? '-' : 'T'};
+    worker_.shared().access_log->write(access_, worker_.loop().now());
+    access_.note = {};
   }
   worker_.tunnels().retire(self_);
 }

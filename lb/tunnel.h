@@ -11,12 +11,14 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "common/buffer.h"
 #include "common/event_loop.h"
 #include "common/handle.h"
 #include "common/timer_list.h"
 #include "common/transport.h"
+#include "lb/access_log.h"
 #include "lb/backend_set.h"
 #include "lb/tunnel_relay.h"
 
@@ -48,9 +50,12 @@ class Tunnel final : public TimerHandler {
   // to `backend`. May close.
   void join(Transport downstream, Transport upstream, Backend& backend, Firsts firsts);
 
+  // Before join(): it is the tunnel that writes the request's line.
+  void log_as(AccessRecord record) { access_ = std::move(record); }
+
   void on_timer(Timer& timer) override;  // May close.
-  // Ends both connections at once. Idempotent.
-  void close();
+  // Ends both connections at once. `who`: see EndCode. Idempotent.
+  void close(char who = 'L');
 
   State state() const { return state_; }
   Handle<Tunnel> self() const { return self_; }
@@ -68,12 +73,14 @@ class Tunnel final : public TimerHandler {
   void on_side_events(Side& side, std::uint32_t events);
   void pump();
   void count(const TunnelRelay::Pumped& up, const TunnelRelay::Pumped& down);
+  void note_reset(Side& side);
   bool note_resets();
   void enter(State state);
   void arm_deadline();
 
   Worker& worker_;
   Backend* backend_ = nullptr;
+  AccessRecord access_;
   Timer timer_;
   Handle<Tunnel> self_;
   Side downstream_;
@@ -81,6 +88,7 @@ class Tunnel final : public TimerHandler {
   TunnelRelay to_upstream_;
   TunnelRelay to_downstream_;
   State state_ = State::Starting;
+  char ended_by_ = '-';  // the side that was reset first: C or S
 };
 
 }  // namespace dlb::lb

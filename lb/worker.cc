@@ -55,6 +55,7 @@ Worker::Worker(Shared& shared, std::uint32_t index, std::uint64_t seed)
       head_blocks_(static_cast<std::size_t>(shared.options.max_header_bytes.bytes) * 2 + kHeadAdditions,
                    connection_capacity(shared.options) * 2, 8),
       pipes_(kPipeBytes, kMaxPipes, kCachedPipes),
+      access_blocks_(AccessNote::kBlockBytes, connection_capacity(shared.options), kCachedBlocks),
       request_limits_{static_cast<std::size_t>(shared.options.max_header_bytes.bytes),
                       HeadLimits{}.max_target_bytes},
       response_limits_{static_cast<std::size_t>(shared.options.max_header_bytes.bytes) * 2,
@@ -73,6 +74,7 @@ Worker::Worker(Shared& shared, std::uint32_t index, std::uint64_t seed)
 }
 
 Worker::~Worker() {
+  cutting_ = true;
   downstreams_.for_each([](Downstream& one) { one.close(); });
   tunnels_.for_each([](Tunnel& one) { one.close(); });
   pool_.close_all();
@@ -326,6 +328,7 @@ void Worker::on_mail(WorkerMail mail) {
       stop_accepting();
       return;
     case WorkerMail::Kind::CutAll:
+      cutting_ = true;
       stop_accepting();
       downstreams_.for_each([](Downstream& one) { one.close(); });
       return close_tunnels(0);

@@ -79,10 +79,13 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   Slab<Tunnel>& tunnels() { return tunnels_; }
   Rng& rng() { return rng_; }
   bool draining() const { return draining_; }
+  bool cutting() const { return cutting_; }  // what ends now is ended by us
 
   // A block with room for `bytes`: 4 KiB, one I/O buffer, or twice the head limit. !valid() when memory is
   // out or more than the largest block is asked for.
   Buffer acquire_block(std::size_t bytes);
+  // A block for what the access log keeps of a request.
+  Buffer acquire_access_block() { return access_blocks_.acquire(); }
   Buffer acquire_io_block() { return io_blocks_.acquire(); }
   BufferPool& io_blocks() { return io_blocks_; }
   std::size_t io_block_bytes() const { return io_blocks_.block_bytes(); }
@@ -133,6 +136,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   BufferPool io_blocks_;
   BufferPool head_blocks_;
   PipePool pipes_;
+  BufferPool access_blocks_;
   HeadLimits request_limits_;
   HeadLimits response_limits_;
   HeadParser parser_;
@@ -154,6 +158,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   bool queue_retry_ = false;  // likewise: try the heads again
   std::vector<std::unique_ptr<ListenerAcceptor>> acceptors_;  // from StartAccepting to StopAccepting
   bool draining_ = false;
+  bool cutting_ = false;
   bool stopped_accepting_ = false;
 };
 
