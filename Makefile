@@ -40,7 +40,7 @@ LB_OBJ       = $(call objs,$(call srcs,lb))
 BACKEND_OBJ  = $(call objs,$(call srcs,backend))
 LOADGEN_OBJ  = $(call objs,$(call srcs,loadgen))
 
-.PHONY: all lb backend loadgen unit unit-build test asan tsan clean install check-includes
+.PHONY: docs all lb backend loadgen unit unit-build test asan tsan clean install check-includes
 all: lb backend loadgen
 lb: $(BIN)/lb/lb
 backend: $(BIN)/backend/backend
@@ -138,6 +138,10 @@ build/fuzz/%: test/fuzz/%.cc test/fuzz/http_checks.h $(FUZZ_SRC) $(wildcard comm
 
 test:
 	test/run.sh
+
+# The option and metric tables of the READMEs, from the programs themselves.
+docs: all
+	deploy/docs.py
 
 # What deploy/local.sh and demo.sh keep in build/ is data of a running system, not a build product.
 clean:

@@ -21,7 +21,8 @@ SIZES = {"256": 256, "64k": 64 * 1024, "1m": 1 << 20, "16m": 16 << 20}
 NGINX = """worker_processes 1; daemon off; pid {folder}/{name}.pid; error_log {folder}/{name}.err;
 events {{ worker_connections 20000; }}
 http {{ access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; client_body_temp_path {folder}/{name}-body;
-proxy_temp_path {folder}/{name}-proxy; fastcgi_temp_path {folder}/{name}-f; uwsgi_temp_path {folder}/{name}-u; scgi_temp_path {folder}/{name}-s;
+proxy_temp_path {folder}/{name}-proxy; fastcgi_temp_path {folder}/{name}-f; uwsgi_temp_path {folder}/{name}-u;
+scgi_temp_path {folder}/{name}-s;
 {inner} }}
 """
 HAPROXY = """global
@@ -77,7 +78,8 @@ class Server:
 
     def cpu_ns(self):
         folder = f"/proc/{self.worker}/task"
-        return sum(int(open(f"{folder}/{task}/schedstat", encoding="ascii").read().split()[0]) for task in os.listdir(folder))
+        return sum(int(open(f"{folder}/{task}/schedstat", encoding="ascii").read().split()[0])
+                   for task in os.listdir(folder))
 
     def private_bytes(self):
         total = 0
@@ -104,7 +106,8 @@ def start_origins(folder):
     os.chmod(folder, 0o755)
     ports = [free_port() for _ in range(ORIGINS)]
     listens = "".join(f"listen 127.0.0.1:{port}; " for port in ports)
-    inner = f"sendfile on; tcp_nopush on; open_file_cache max=100; server {{ {listens} root {www}; location = /health {{ return 200; }} }}"
+    inner = ("sendfile on; tcp_nopush on; open_file_cache max=100; "
+             f"server {{ {listens} root {www}; location = /health {{ return 200; }} }}")
     path = os.path.join(folder, "origin.conf")
     with open(path, "w", encoding="ascii") as file:
         file.write(NGINX.format(folder=folder, name="origin", inner=inner))
@@ -114,9 +117,10 @@ def start_origins(folder):
 def start_dlb(name, program, origins, folder):
     port = free_port()
     urls = ",".join(f"http://127.0.0.1:{origin}" for origin in origins)
-    return Server(name, port, [program, "--listen", f"127.0.0.1:{port}", "--backends", urls, "--stats-path", "", "--policy", "least_conn",
-                               "--client-idle-timeout", "600s", "--proxy-idle-timeout", "30s", "--client-max-connections", "20000",
-                               "--proxy-max-feed-conns-per-host", "64", "--log-level", "error"], 0, folder)
+    command = [program, "--listen", f"127.0.0.1:{port}", "--backends", urls, "--stats-path", "", "--policy", "least_conn",
+               "--client-idle-timeout", "600s", "--proxy-idle-timeout", "30s", "--client-max-connections", "20000",
+               "--log-level", "error"]
+    return Server(name, port, command, 0, folder)
 
 
 def start_haproxy(origins, folder):
@@ -131,8 +135,9 @@ def start_haproxy(origins, folder):
 def start_nginx(origins, folder):
     port = free_port()
     servers = " ".join(f"server 127.0.0.1:{origin};" for origin in origins)
-    inner = (f"upstream u {{ least_conn; {servers} keepalive 64; keepalive_requests 1000000000; }} server {{ listen 127.0.0.1:{port}; location / {{ "
-             "proxy_pass http://u; proxy_http_version 1.1; proxy_set_header Connection ''; proxy_max_temp_file_size 0; } }")
+    inner = (f"upstream u {{ least_conn; {servers} keepalive 64; keepalive_requests 1000000000; }} "
+             f"server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://u; proxy_http_version 1.1; "
+             "proxy_set_header Connection ''; proxy_max_temp_file_size 0; } }")
     path = os.path.join(folder, "nginx.conf")
     with open(path, "w", encoding="ascii") as file:
         file.write(NGINX.format(folder=folder, name="nginx", inner=inner))
@@ -147,8 +152,9 @@ def start_limit(name, extra, origins, folder):
 
 def wrk(port, path, connections, seconds, extra=()):
     """Requests answered in `seconds`; every answer has to be a good one."""
-    out = subprocess.run(["taskset", "-c", "1", "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", *extra, f"http://127.0.0.1:{port}/{path}"],
-                         capture_output=True, text=True, check=True).stdout
+    command = ["taskset", "-c", "1", "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", *extra,
+               f"http://127.0.0.1:{port}/{path}"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     count = re.search(r"(\d+) requests in", out)
     if not count or "Non-2xx" in out or re.search(r"Socket errors:.*(?:connect|read|write) [1-9]", out):
         raise SystemExit(f"peers: failed requests:\n{out}")
@@ -193,7 +199,8 @@ def syscalls_per_request(server):
     totals = []
     for rounds in (10, 40):
         with tempfile.NamedTemporaryFile("r", suffix=".strace") as out:
-            tracer = subprocess.Popen(["strace", "-c", "-f", "-o", out.name, "-p", str(server.worker)], stderr=subprocess.PIPE)
+            tracer = subprocess.Popen(["strace", "-c", "-f", "-o", out.name, "-p", str(server.worker)],
+                                      stderr=subprocess.PIPE)
             tracer.stderr.readline()  # "Process N attached"
             counted_requests(clients, rounds)
             tracer.send_signal(signal.SIGINT)
@@ -233,7 +240,8 @@ def measure_cpu(servers, title, path, connections, rounds, seconds, per, extra=(
             before = server.cpu_ns()
             requests = wrk(server.port, path, connections, seconds, extra)
             used = server.cpu_ns() - before
-            figures[server.name].append(used / 1e3 / requests if per == "request" else used / 1e6 / (requests * SIZES[path] / 1e9))
+            amount = requests * 1e3 if per == "request" else requests * SIZES[path] / 1e9 * 1e6
+            figures[server.name].append(used / amount)
     result = {}
     for name, values in figures.items():
         result[name] = spread(values)
@@ -254,7 +262,8 @@ def main():
     parser.add_argument("--idle", type=int, default=5000, help="clients of the memory measurement")
     parser.add_argument("--only", default="", help="of: small, many, fresh, 64k, 1m, 16m, syscalls, idle")
     parser.add_argument("--json", default="")
-    parser.add_argument("--dlb", action="append", default=[], metavar="LABEL=PROGRAM", help="a further balancer, to compare two builds")
+    parser.add_argument("--dlb", action="append", default=[], metavar="LABEL=PROGRAM",
+                        help="a further balancer, to compare two builds")
     arguments = parser.parse_args()
     chosen = set(filter(None, arguments.only.split(",")))
     os.environ["PATH"] += ":/usr/sbin"
@@ -267,18 +276,20 @@ def main():
             proxies += [start_dlb(*one.split("=", 1), ports, folder) for one in arguments.dlb]
             proxies += [start_haproxy(ports, folder), start_nginx(ports, folder)]
             limits = [start_limit("limit", [], ports, folder)]
-            large = [start_limit("limit-splice", ["--splice", "--block", str(256 * 1024)], ports, folder)]
+            large = [start_limit("limit-splice", ["--splice", "--block", "262144"], ports, folder)]
             servers += proxies + limits + large
             wanted = lambda name: not chosen or name in chosen  # noqa: E731
             rows = (("small", "GET 256 B, 64 connections", "256", 64, "request", limits, ()),
                     ("many", "GET 256 B, 512 connections", "256", 512, "request", limits, ()),
-                    ("fresh", "GET 256 B, a connection each, 64 at a time", "256", 64, "request", [], ("-H", "Connection: close")),
+                    ("fresh", "GET 256 B, a connection each, 64 at a time", "256", 64, "request", [],
+                     ("-H", "Connection: close")),
                     ("64k", "GET 64 KiB, 16 connections", "64k", 16, "gigabyte", limits + large, ()),
                     ("1m", "GET 1 MiB, 8 connections", "1m", 8, "gigabyte", limits + large, ()),
                     ("16m", "GET 16 MiB, 4 connections", "16m", 4, "gigabyte", limits + large, ()))
             for name, title, path, connections, per, more, extra in rows:
                 if wanted(name):
-                    results[name] = measure_cpu(proxies + more, title, path, connections, arguments.rounds, arguments.seconds, per, extra)
+                    results[name] = measure_cpu(proxies + more, title, path, connections, arguments.rounds,
+                                                arguments.seconds, per, extra)
             if wanted("syscalls"):
                 print("\nSyscalls a request, 64 keep-alive connections")
                 results["syscalls"] = {}

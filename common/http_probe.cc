@@ -53,8 +53,10 @@ bool HttpProbe::start(const ProbeRequest& request) {
     if (auto attached = transport_.attach(loop_, *this); attached) return true;
     transport_ = Transport();
     early_error_ = "the probe's socket can't be watched";
+    early_failure_ = ProbeFailure::OurFault;
   } else {
     early_error_ = fd.error().text;
+    early_failure_ = is_descriptor_shortage(fd.error().code) ? ProbeFailure::OurFault : ProbeFailure::Connect;
   }
   deadline_.arm_at(started_);  // the verdict comes within this turn, not within this call
   return true;
@@ -85,7 +87,7 @@ void HttpProbe::finish(ProbeFailure failure, std::string_view error) {
 
 void HttpProbe::on_heap_timer(HeapTimer&) {
   if (!early_error_.empty()) {
-    finish(ProbeFailure::Connect, early_error_);
+    finish(early_failure_, early_error_);
   } else {
     const std::string where = (connected_ ? "no whole answer in time from " : "no connection in time to ");
     finish(ProbeFailure::Timeout, where + address_.to_string());

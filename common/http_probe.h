@@ -35,7 +35,8 @@ struct ProbeRequest {
 
 enum class ProbeFailure : std::uint8_t {
   None,       // a whole answer (or, with Tcp, a connection)
-  Connect,    // refused, unreachable, no descriptor
+  Connect,    // refused, unreachable
+  OurFault,   // no descriptor or memory for a socket: says nothing of the peer
   Timeout,    // the deadline, in whatever state
   Broken,     // closed or reset before the answer was whole
   Malformed,  // not HTTP, or a head over its limit
@@ -111,6 +112,7 @@ class HttpProbe final : public EventHandler, public HeapTimerHandler {
   std::size_t scanned_ = 0;
   int interim_ = 0;
   std::string early_error_;  // of a connect that failed within start(): told by the timer
+  ProbeFailure early_failure_ = ProbeFailure::Connect;
   ChunkDecoder decoder_;
   BodyFraming framing_ = BodyFraming::None;
   std::uint64_t remaining_ = 0;

@@ -89,6 +89,10 @@ Result<Fd> connect_start(const Address& address, bool* in_progress, SocketBuffer
   return errno_error("connect " + address.to_string(), err);
 }
 
+bool is_descriptor_shortage(int err) {
+  return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM;
+}
+
 int take_socket_error(int fd) {
   int err = 0;
   socklen_t length = sizeof err;

@@ -24,6 +24,9 @@ Result<Fd> listen_on(const Address& address, int backlog, SocketBuffers buffers 
 // or false (connected already). TCP_NODELAY is set on TCP.
 Result<Fd> connect_start(const Address& address, bool* in_progress, SocketBuffers buffers = {});
 
+// EMFILE, ENFILE, ENOBUFS, ENOMEM: we have run out of something, the peer has done nothing wrong.
+bool is_descriptor_shortage(int err);
+
 // SO_ERROR: 0 when the connect succeeded, else its errno.
 int take_socket_error(int fd);
 

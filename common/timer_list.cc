@@ -8,9 +8,10 @@ TimerList::~TimerList() {
   loop_.remove_timer_source(*this);
 }
 
-bool TimerList::expire_oldest() {
+bool TimerList::expire_oldest(Duration min_age) {
   if (empty()) return false;
   Timer& timer = *sentinel_.next_;
+  if (min_age > Duration::zero() && loop_.now() - (timer.deadline_ - duration_) < min_age) return false;
   timer.cancel();
   timer.owner_->on_timer(timer);
   return true;

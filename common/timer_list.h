@@ -70,9 +70,9 @@ class TimerList final : public TimerSource {
     sentinel_.prev_ = &timer;
   }
 
-  // Fires the timer that was armed longest ago, due or not: how the oldest idle connection is reclaimed. False when
-  // the list is empty.
-  bool expire_oldest();
+  // Fires the timer that was armed longest ago, due or not, if that is `min_age` ago at least: how the oldest
+  // idle connection is reclaimed. False when there is none.
+  bool expire_oldest(Duration min_age = Duration::zero());
 
   bool empty() const { return sentinel_.next_ == &sentinel_; }
   Duration duration() const { return duration_; }

@@ -50,7 +50,10 @@ void Downstream::enter(State state) {
   WorkerTimers& timers = worker_.timers();
   switch (state) {
     case State::Idle:
-      (worker_.draining() ? timers.client_linger : timers.client_idle).arm(timer_);
+      (worker_.draining() ? timers.client_linger
+       : used_            ? timers.client_idle
+                          : timers.client_new)
+          .arm(timer_);
       break;
     case State::ReadingHead:
       timers.client_header.arm(timer_);
@@ -196,7 +199,7 @@ void Downstream::drop_input() {
 void Downstream::on_timer(Timer&) {
   switch (state_) {
     case State::Idle:
-      worker_.metrics().client_idle_timeouts.add();
+      if (!worker_.reclaiming()) worker_.metrics().client_idle_timeouts.add();
       return close();
     case State::ReadingHead: {
       worker_.metrics().client_header_timeouts.add();

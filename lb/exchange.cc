@@ -8,6 +8,7 @@
 
 #include "common/check.h"
 #include "common/socket.h"
+#include "lb/descriptors.h"
 #include "lb/downstream.h"
 #include "lb/worker.h"
 
@@ -115,13 +116,14 @@ void Exchange::connect() {
   enter(State::Connecting);
   bool in_progress = false;
   auto fd = connect_start(backend.address, &in_progress, buffers);
+  // Out of descriptors: one that only idles in the pool makes room.
+  if (!fd && is_own_shortage(fd.error().code) && worker_.pool().close_one()) {
+    fd = connect_start(backend.address, &in_progress, buffers);
+  }
   if (!fd) {
     const int err = fd.error().code;
     return upstream_failed(
-        err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM || err == EADDRNOTAVAIL
-            ? UpstreamFailure::NoDescriptor
-            : UpstreamFailure::ConnectRefused,
-        err);
+        is_own_shortage(err) ? UpstreamFailure::NoDescriptor : UpstreamFailure::ConnectRefused, err);
   }
   upstream_ =
       worker_.upstreams().create(worker_, choice_.backend, transport_class_, std::move(*fd), in_progress);

@@ -65,6 +65,10 @@ class HealthChecker::Check final : public HeapTimerHandler, public HttpProbeHand
   }
 
   void on_probe_done(HttpProbe&, const ProbeResult& result) override {
+    if (result.failure == ProbeFailure::OurFault) {
+      count(owner_.backends_.at(index_).counters.probes_skipped);
+      return;
+    }
     CheckVerdict verdict;
     if (!result.ok()) {
       verdict.error = result.error;

@@ -4,7 +4,6 @@
 //   threads: main (signals, lifecycle) · control (checks, polls, samples) · one per worker (all traffic)
 //
 // Exit codes: 0 drained, 1 failed at run time (port in use), 2 bad usage or configuration.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,8 +22,10 @@
 #include "lb/access_log.h"
 #include "lb/backend_events.h"
 #include "lb/control.h"
+#include "lb/descriptors.h"
 #include "lb/lifecycle.h"
 #include "lb/listener.h"
+#include "lb/metric_rows.h"
 #include "lb/options.h"
 #include "lb/shared.h"
 #include "lb/status_pages.h"
@@ -69,23 +70,6 @@ class Signals final : public SignalHandler {
   AccessLog* access_log_;
 };
 
-// Every descriptor that the system allows; says so when the caps could need more.
-void raise_descriptor_limit(const Options& options, Log& log) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  const auto per_backend = options.proxy_max_conns_per_host + options.proxy_max_feed_conns_per_host + 2;
-  const auto wanted = static_cast<rlim_t>(options.client_max_connections + options.proxy_max_idle + 64) +
-                      static_cast<rlim_t>(per_backend) * options.backends.size();
-  if (limit.rlim_cur < wanted) {
-    log.warn(
-        "too few file descriptors for the connection limits: raise ulimit -n or lower client-max-connections",
-        {{"wanted", static_cast<std::uint64_t>(wanted)},
-         {"have", static_cast<std::uint64_t>(limit.rlim_cur)}});
-  }
-}
-
 int run(Options& options, const LoadedOptions& loaded) {
   LogConfig log_config;
   log_config.level = parse_log_level(options.log_level).value_or(LogLevel::Info);
@@ -93,7 +77,6 @@ int run(Options& options, const LoadedOptions& loaded) {
   Log log(log_config);
   auto listeners = open_listeners(options, loaded);
   if (!listeners) return fail(listeners.error().text, kExitFailed);
-  raise_descriptor_limit(options, log);
   if (options.workers == 0) options.workers = std::min<std::int64_t>(Cgroup().cpu_count(), kMaxWorkers);
 
   auto access_log = AccessLog::open(options, log);
@@ -104,6 +87,7 @@ int run(Options& options, const LoadedOptions& loaded) {
   }
 
   const std::unique_ptr<BackendSet> backends = make_backend_set(options);
+  const DescriptorPlan descriptors = raise_descriptor_limit(options, backends->size(), log);
   SystemSample system;
   StatusPages pages(options, *backends, system, log);
   EventsToWorkers events;
@@ -113,6 +97,8 @@ int run(Options& options, const LoadedOptions& loaded) {
   pages.set_access_log(shared.access_log);
   events.bind(shared.workers);
 
+  shared.client_cap = descriptors.client_cap;
+  shared.client_burst = descriptors.client_burst;
   shared.listeners = std::move(*listeners);
   std::vector<std::unique_ptr<Worker>> workers;
   const auto seed = static_cast<std::uint64_t>(wall_now_us());
@@ -155,6 +141,12 @@ int run(Options& options, const LoadedOptions& loaded) {
 int main(int argc, char** argv) {
   using namespace dlb;
   using namespace dlb::lb;
+  if (argc == 2 && std::string_view(argv[1]) == "--metrics-markdown") {  // for the README
+    std::printf("%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
+                metrics_markdown(tunnel_metric_rows()).c_str(),
+                metrics_markdown(backend_metric_rows(), "backend").c_str());
+    return 0;
+  }
   block_signals({SIGTERM, SIGINT, SIGUSR1});
   Options options;
   auto loaded = load_options(kOptionTable, options, argc, argv, environ);

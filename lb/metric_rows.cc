@@ -279,6 +279,11 @@ constexpr MetricRow kLbRows[] = {
     metric<kSum<&W::client_accepted>>({.name = "dlb_client_connections_accepted_total",
                                        .json = "connections.client.accepted",
                                        .help = "Client connections accepted."}),
+    metric<kMax<&W::client_limit>>(
+        {.name = "dlb_client_connections_limit",
+         .kind = MetricKind::Gauge,
+         .json = "connections.client.limit",
+         .help = "Client connections that may be open: the cap, or what descriptors allow."}),
     metric<kSum<&W::client_reclaimed>>({.name = "dlb_client_connections_reclaimed_total",
                                         .json = "connections.client.reclaimed",
                                         .help = "Idle client connections closed to make room."}),

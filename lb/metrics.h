@@ -91,6 +91,7 @@ struct alignas(64) WorkerMetrics {
   WorkerCount client_refused;        // client-max-connections, nothing could be reclaimed
   WorkerCount client_reclaimed;      // closed while idle to make room
   WorkerCount client_accept_errors;  // EMFILE and its kin
+  WorkerCount client_limit;          // gauge: how many may be open, of all workers together
   WorkerCount client_new;            // gauge: no byte yet
   WorkerCount client_reading;        // gauge: a head or body is on its way
   WorkerCount client_active;         // gauge: an exchange runs

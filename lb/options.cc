@@ -166,6 +166,17 @@ constexpr OptionRow kRows[] = {
     option<&Options::client_max_connections>(
         "client-max-connections",
         {.min = 0, .max = kMaxCount, .unit = "connections", .help = "0: no limit."}),
+    option<&Options::client_connection_burst>(
+        "client-connection-burst",
+        {.min = 0,
+         .max = kMaxCount,
+         .unit = "connections",
+         .help = "Connections over client-max-connections, while memory is clear of its limits."}),
+    option<&Options::client_new_timeout>(
+        "client-new-timeout",
+        {.min = std::chrono::milliseconds(1),
+         .max = kMaxTime,
+         .help = "At the cap, a connection that has been silent from its start for this long makes room."}),
     option<&Options::client_idle_timeout>(
         "client-idle-timeout",
         {.min = std::chrono::milliseconds(1), .max = kMaxTime, .help = "Between two requests."}),

@@ -82,7 +82,9 @@ struct Options {
   std::vector<std::string> retry_keyed_paths = {"/message"};
 
   // Client side
-  std::int64_t client_max_connections = 2600;  // 0: no limit
+  std::int64_t client_max_connections = 2600;             // 0: no limit
+  std::int64_t client_connection_burst = 0;               // more while memory is clear of its limits
+  Duration client_new_timeout = std::chrono::seconds(2);  // silent that long: may be closed to make room
   Duration client_idle_timeout = std::chrono::seconds(5);
   Duration client_header_timeout = std::chrono::seconds(10);
   Duration client_body_timeout = std::chrono::seconds(30);   // without progress

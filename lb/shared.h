@@ -56,6 +56,7 @@ struct WorkerMail {
     CutRequests,    // close every client connection that is no tunnel
     KeepTunnels,    // close tunnels until `keep` are left
     CutAll,         // close everything
+    ReclaimClient,  // another worker needs room: close your oldest connection that may be
   };
   Kind kind = Kind::Retry;
   std::uint32_t backend = 0;
@@ -80,7 +81,12 @@ struct Shared {
   std::atomic<std::uint32_t> grant_rotation{0};
   SlotCounter waiting;     // under backend-queue-max
   SlotCounter admissions;  // under admission-limit
-  SlotCounter clients;     // under client-max-connections
+  SlotCounter clients;     // under client_cap and client_burst
+  // Connections that may be open at a time, and how many more while memory is clear of its limits; fixed
+  // before the first thread starts (descriptors.h may have lowered them).
+  std::uint32_t client_cap = 0;
+  std::uint32_t client_burst = 0;
+  std::atomic<bool> memory_clear{true};
   std::atomic<bool> draining{false};
   std::vector<Listener> listeners;  // complete before the first thread starts
   std::atomic<std::size_t> workers_not_accepting{0};

@@ -40,7 +40,9 @@ class StatsPoller::Poll final : public HeapTimerHandler, public HttpProbeHandler
   }
 
   void on_probe_done(HttpProbe&, const ProbeResult& result) override {
-    if (!result.ok()) {
+    if (result.failure == ProbeFailure::OurFault) {
+      count(owner_.backends_.at(index_).counters.probes_skipped);
+    } else if (!result.ok()) {
       owner_.failed(index_, result.error);
     } else if (result.status != 200 || result.body_cut) {
       owner_.failed(index_, "statistics: the answer is not a 200 of at most 64 KiB");

@@ -48,6 +48,15 @@ void UpstreamPool::close_idle(std::uint32_t backend) {
   }
 }
 
+bool UpstreamPool::close_one() {
+  for (List& list : lists_) {
+    if (list.first == nullptr) continue;
+    list.first->close();
+    return true;
+  }
+  return false;
+}
+
 void UpstreamPool::close_all() {
   for (List& list : lists_) {
     while (list.first != nullptr) list.first->close();

@@ -22,6 +22,8 @@ class UpstreamPool {
   void remove(Upstream& upstream);
   void close_idle(std::uint32_t backend);
   void close_all();
+  // Closes one idle connection, whosever it is, to free its descriptor. False: none idles. May close.
+  bool close_one();
 
   std::size_t idle() const { return idle_; }
 

@@ -20,14 +20,17 @@ constexpr std::size_t kCachedPipes = 16;
 constexpr std::uint64_t bit(std::uint32_t worker) { return std::uint64_t{1} << worker; }
 
 std::size_t connection_capacity(const Options& options) {
-  return options.client_max_connections == 0 ? std::numeric_limits<std::uint32_t>::max() / 2
-                                             : static_cast<std::size_t>(options.client_max_connections) + 64;
+  return options.client_max_connections == 0
+             ? std::numeric_limits<std::uint32_t>::max() / 2
+             : static_cast<std::size_t>(options.client_max_connections + options.client_connection_burst) +
+                   64;
 }
 
 }  // namespace
 
 WorkerTimers::WorkerTimers(EventLoop& loop, const Options& options)
-    : client_idle(loop, options.client_idle_timeout),
+    : client_new(loop, options.client_idle_timeout),
+      client_idle(loop, options.client_idle_timeout),
       client_header(loop, options.client_header_timeout),
       client_body(loop, options.client_body_timeout),
       client_write(loop, options.client_write_timeout),
@@ -258,13 +261,39 @@ void Worker::note_queue_state() {
 
 // --- events
 
+// Closes the connection that has idled longest between two requests, else the one that has been silent
+// longest from its start, if for client-new-timeout at least.
+bool Worker::reclaim_client() {
+  reclaiming_ = true;
+  const bool reclaimed = timers_.client_idle.expire_oldest() ||
+                         timers_.client_new.expire_oldest(shared_.options.client_new_timeout);
+  reclaiming_ = false;
+  if (reclaimed) metrics_.client_reclaimed.add();
+  return reclaimed;
+}
+
+// Mails the worker with the most idle connections. False: none has any.
+bool Worker::ask_others_to_reclaim() {
+  Worker* best = nullptr;
+  std::uint64_t most = 0;
+  for (Worker* worker : shared_.workers) {
+    const std::uint64_t idle = worker == this ? 0 : worker->metrics_.client_idle.get();
+    if (idle <= most) continue;
+    most = idle;
+    best = worker;
+  }
+  return best != nullptr && best->post({WorkerMail::Kind::ReclaimClient, 0});
+}
+
 bool Worker::admit_connection() {
-  const auto cap = static_cast<std::uint32_t>(shared_.options.client_max_connections);
+  const std::uint32_t burst = shared_.memory_clear.load(std::memory_order_relaxed) ? shared_.client_burst : 0;
+  const std::uint32_t cap = shared_.client_cap + burst;
   if (shared_.clients.try_reserve(cap)) return true;
-  // At the cap the connection that has idled longest makes room.
-  if (timers_.client_idle.expire_oldest()) {
-    metrics_.client_reclaimed.add();
-    if (shared_.clients.try_reserve(cap)) return true;
+  // At the cap an idle one of ours makes room, else one of another worker's.
+  if (reclaim_client() && shared_.clients.try_reserve(cap)) return true;
+  if (shared_.clients.taken() < cap + kReclaimOvershoot && ask_others_to_reclaim() &&
+      shared_.clients.try_reserve(cap + kReclaimOvershoot)) {
+    return true;
   }
   metrics_.client_refused.add();
   return false;
@@ -288,6 +317,7 @@ void Worker::on_accept(const Listener&, Fd fd, const Address& peer) {
 
 void Worker::start_accepting() {
   if (draining_) return;
+  metrics_.client_limit.set(shared_.client_cap + shared_.client_burst);
   for (const Listener& listener : shared_.listeners) {
     acceptors_.push_back(std::make_unique<ListenerAcceptor>(loop_, listener, *this));
   }
@@ -316,6 +346,9 @@ void Worker::on_mail(WorkerMail mail) {
     case WorkerMail::Kind::BackendOut:
       pool_.close_idle(mail.backend);
       queue_retry_ = true;  // who waited for it rather than for one that had failed it
+      return;
+    case WorkerMail::Kind::ReclaimClient:
+      reclaim_client();
       return;
     case WorkerMail::Kind::StartAccepting:
       return start_accepting();

@@ -34,7 +34,7 @@ namespace dlb::lb {
 // One FIFO list per timeout class: what waits, and what happens at the end, stands in lb/README.md.
 struct WorkerTimers {
   WorkerTimers(EventLoop& loop, const Options& options);
-  TimerList client_idle, client_header, client_body, client_write, client_linger;
+  TimerList client_new, client_idle, client_header, client_body, client_write, client_linger;
   TimerList queue, connect, response_head, response_body, upstream_idle, tunnel;
 };
 
@@ -42,6 +42,8 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
  public:
   // A silent backend in the middle of a response body is given up after this long.
   static constexpr Duration kResponseBodyTimeout = std::chrono::seconds(60);
+  // Connections over the cap that a worker admits while another one closes an idle one for it.
+  static constexpr std::uint32_t kReclaimOvershoot = 32;
   // How long a connection lingers for the client to take an answer that came before its request was read.
   static constexpr Duration kLingerTimeout = std::chrono::seconds(2);
   // A backend without a failed exchange for this long is sound enough for a retry to wait for.
@@ -80,6 +82,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   Rng& rng() { return rng_; }
   bool draining() const { return draining_; }
   bool cutting() const { return cutting_; }  // what ends now is ended by us
+  bool reclaiming() const { return reclaiming_; }  // a connection is closed to make room, not for its age
 
   // A block with room for `bytes`: 4 KiB, one I/O buffer, or twice the head limit. !valid() when memory is
   // out or more than the largest block is asked for.
@@ -122,6 +125,8 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   void note_queue_state();
   bool hand_to_other_worker(WorkerMail mail);
   bool admit_connection();
+  bool reclaim_client();
+  bool ask_others_to_reclaim();
   void start_accepting();
   void stop_accepting();
   void close_tunnels(std::uint64_t keep);
@@ -160,6 +165,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   bool draining_ = false;
   bool cutting_ = false;
   bool stopped_accepting_ = false;
+  bool reclaiming_ = false;
 };
 
 }  // namespace dlb::lb

@@ -157,9 +157,10 @@ class Balancer(Program):
         with open(self.config_path, "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n" + extra)
 
-    def start(self, healthy=None, timeout=10):
-        """Starts, and waits until `healthy` backends are (all, when not given)."""
-        self.spawn([program("lb"), "-c", self.config_path])
+    def start(self, healthy=None, timeout=10, open_files=0):
+        """Starts, and waits until `healthy` backends are (all, when not given). `open_files`: its ulimit -n."""
+        limit = ["prlimit", f"--nofile={open_files}"] if open_files else []
+        self.spawn(limit + [program("lb"), "-c", self.config_path])
         wanted = len(self.backends) if healthy is None else healthy
 
         def ready():
