@@ -47,8 +47,13 @@ class Descriptors(Case):
 
 
 class Caps(Case):
+    def capped(self, backend, **options):
+        balancer = self.balancer(backend, **options)
+        balancer.wait_no_clients()
+        return balancer
+
     def test_at_the_cap_idle_ones_go_first_then_silent_ones(self):
-        balancer = self.balancer(self.scripted(), client_max_connections=4, client_idle_timeout="30s", client_new_timeout="150ms")
+        balancer = self.capped(self.scripted(), client_max_connections=4, client_idle_timeout="30s", client_new_timeout="150ms")
         used = balancer.client()
         self.assertEqual(used.request(G).status, 200)
         silent = [balancer.client() for _ in range(3)]
@@ -64,7 +69,7 @@ class Caps(Case):
 
     def test_silent_ones_make_room_only_after_client_new_timeout(self):
         backend = self.scripted()
-        balancer = self.balancer(backend, client_max_connections=3, client_idle_timeout="30s", client_new_timeout="700ms")
+        balancer = self.capped(backend, client_max_connections=3, client_idle_timeout="30s", client_new_timeout="700ms")
         started = time.monotonic()
         silent = [balancer.client() for _ in range(3)]
         with balancer.client() as early:  # too early for any of them to go: refused
@@ -88,7 +93,7 @@ class Caps(Case):
             connection.wait_for_end()
 
         self.held = []
-        balancer = self.balancer(self.scripted(hang), client_max_connections=2, client_new_timeout="1ms", backend_timeout="30s")
+        balancer = self.capped(self.scripted(hang), client_max_connections=2, client_new_timeout="1ms", backend_timeout="30s")
         active = [balancer.client() for _ in range(2)]
         for client in active:
             client.send("GET /hang HTTP/1.1|Host: a||")
@@ -101,7 +106,7 @@ class Caps(Case):
             client.close()
 
     def test_a_burst_is_admitted_while_memory_is_clear(self):
-        balancer = self.balancer(self.scripted(), client_max_connections=2, client_connection_burst=3, client_new_timeout="30s")
+        balancer = self.capped(self.scripted(), client_max_connections=2, client_connection_burst=3, client_new_timeout="30s")
         clients = [balancer.client() for _ in range(5)]
         with balancer.client() as more:
             self.assertTrue(more.closed_within(2))
@@ -110,7 +115,7 @@ class Caps(Case):
             client.close()
 
     def test_an_idle_one_of_another_worker_makes_room(self):
-        balancer = self.balancer(self.scripted(), workers=2, client_max_connections=8, client_idle_timeout="30s",
+        balancer = self.capped(self.scripted(), workers=2, client_max_connections=8, client_idle_timeout="30s",
                                  client_new_timeout="30s")
         idle = [balancer.client() for _ in range(8)]
         for client in idle:

@@ -199,6 +199,17 @@ class Balancer(Program):
     def wait_quiet(self, timeout=5.0):
         wait_until(lambda: self.in_flight() == 0, timeout, "in_flight to be 0")
 
+    def wait_no_clients(self, timeout=5.0):
+        """Until the balancer has closed every client connection, those of status requests too: for exact caps."""
+        local, open_states = f":{self.port:04X}", ("01", "08")  # ESTABLISHED, CLOSE_WAIT
+
+        def none():
+            with open("/proc/net/tcp", encoding="ascii") as file:
+                rows = [line.split() for line in file.readlines()[1:]]
+            return not any(row[1].endswith(local) and row[3] in open_states for row in rows)
+
+        wait_until(none, timeout, "no client connection")
+
     def wait_state(self, name, healthy, timeout=5.0):
         wait_until(lambda: self.backend(name)["healthy"] == healthy, timeout, f"{name} healthy={healthy}")
 
