@@ -6,7 +6,7 @@ import re
 import signal
 import threading
 
-from case import main
+from lb_case import main
 from endings import LoggedCase, Plain, fill, listener_to_fill
 from raw import G, RawClient, wire
 from tunnel_peers import take_over

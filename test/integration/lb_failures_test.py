@@ -5,7 +5,7 @@ import hashlib
 import random
 import threading
 
-from case import Case, main
+from lb_case import LbCase, main
 from raw import G, RawClient, wire
 from scripted import OK
 from waiting import pause, wait_until
@@ -13,7 +13,7 @@ from waiting import pause, wait_until
 POST = wire("POST / HTTP/1.1|Host: a|Content-Length: 3||abc")
 
 
-class PooledConnections(Case):
+class PooledConnections(LbCase):
     def run_requests(self, data, count, end):
         """A answers the first request of each connection and ends the connection at the second with `end`."""
         def handler(connection, request):
@@ -69,7 +69,7 @@ class PooledConnections(Case):
         self.assertEqual(a.deliveries(), 100)
 
 
-class BrokenResponses(Case):
+class BrokenResponses(LbCase):
     def test_mid_response_death_is_seen_by_the_client(self):
         """LB-08 (a) to (d), (f)"""
         def reset_soon(connection):
@@ -147,7 +147,7 @@ class BrokenResponses(Case):
         balancer.wait_quiet()
 
 
-class Refused(Case):
+class Refused(LbCase):
     def test_bodies_survive_a_refused_connect(self):
         """LB-09: A's port refuses while its check is still good; every 200 has the whole body at B."""
         digests = []
@@ -229,7 +229,7 @@ class Refused(Case):
                 self.assertEqual(response.status, 200)
 
 
-class ClientsThatLeave(Case):
+class ClientsThatLeave(LbCase):
     def test_counts_return_to_zero(self):
         """LB-23: A hangs, clients reset after 0 to 50 ms."""
         a = self.scripted(lambda connection, request: connection.wait_for_end())

@@ -1,7 +1,7 @@
 """Framing and limits: what is refused, with which status, and that nothing of it reaches a backend (L15; cases LB-26,
 LB-31)."""
 
-from case import Case, main
+from lb_case import LbCase, main
 from raw import G, wire
 from scripted import OK
 from waiting import pause
@@ -67,7 +67,7 @@ CHUNKS = [
 ]
 
 
-class Requests(Case):
+class Requests(LbCase):
     def test_ambiguous_requests_are_refused(self):
         a = self.scripted()
         balancer = self.balancer(a)
@@ -135,7 +135,7 @@ class Requests(Case):
             self.assertIn(client.request("GET / HTTP/1.2|Host: a||").status, (200, 400, 505))
 
 
-class Responses(Case):
+class Responses(LbCase):
     def answers(self, text, **options):
         """What a client gets when the backend answers with `text`, and the backend."""
         backend = self.scripted(lambda connection, request: connection.send(
@@ -187,7 +187,7 @@ class Responses(Case):
         self.assertEqual((response.status, response.body), (200, b"ok"))
 
 
-class Limits(Case):
+class Limits(LbCase):
     def head_of(self, size):
         """A request head of exactly `size` bytes."""
         start, end = wire("GET / HTTP/1.1|Host: a|X: "), wire("||")
@@ -277,7 +277,7 @@ class Limits(Case):
             self.assertIn(client.read_response().status, (200, 417))
 
 
-class Errors(Case):
+class Errors(LbCase):
     def test_error_bodies_are_json(self):
         import json
 

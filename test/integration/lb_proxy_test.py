@@ -4,7 +4,7 @@ LB-27)."""
 import hashlib
 import threading
 
-from case import Case, main
+from lb_case import LbCase, main
 from raw import G, RawClient, wire
 from scripted import OK
 from waiting import pause, wait_until
@@ -23,7 +23,7 @@ def chunked(data, piece):
     return b"".join(parts) + b"0\r\n\r\n"
 
 
-class Bodies(Case):
+class Bodies(LbCase):
     def test_response_bodies_by_length_are_exact(self):
         def handler(connection, request):
             connection.body(request)
@@ -100,7 +100,7 @@ class Bodies(Case):
                 self.assertEqual(client.request(G).body, b"abc")
 
 
-class Connections(Case):
+class Connections(LbCase):
     def test_both_sides_are_kept_alive(self):
         a = self.scripted()
         balancer = self.balancer(a)
@@ -158,7 +158,7 @@ class Connections(Case):
         self.assertEqual(a.connections, 5)
 
 
-class Pipelining(Case):
+class Pipelining(LbCase):
     def test_answers_come_in_order(self):
         """LB-27: the first is slow, the rest fast."""
         def handler(connection, request):
@@ -188,7 +188,7 @@ class Pipelining(Case):
                          [("POST", b"abc"), ("GET", b""), ("POST", b"x"), ("GET", b"")])
 
 
-class BodilessResponses(Case):
+class BodilessResponses(LbCase):
     def bodiless(self, method, responses, statuses):
         """Each scripted response on a fresh backend; the next request on the client connection gets its own answer."""
         for text, status in zip(responses, statuses):
@@ -243,7 +243,7 @@ class BodilessResponses(Case):
                               "HTTP/1.1 204 NC|Content-Length: 5||hello"], [304, 204, 204, 204])
 
 
-class EarlyAndInterim(Case):
+class EarlyAndInterim(LbCase):
     def test_early_response_reaches_the_client(self):
         """LB-02 (b): the backend answers 413 and closes with unread data, so the kernel sends RST behind the answer."""
         def handler(connection, request):
@@ -342,7 +342,7 @@ class EarlyAndInterim(Case):
             self.assertEqual((response.status, response.interim), (200, []))
 
 
-class Heads(Case):
+class Heads(LbCase):
     def test_response_headers(self):
         """L8"""
         balancer = self.balancer(self.scripted(name="sys2"))
@@ -425,7 +425,7 @@ class Heads(Case):
         self.assertEqual(balancer.fetch("/internals").status, 200)
 
 
-class Together(Case):
+class Together(LbCase):
     def test_many_clients_get_their_own_bytes(self):
         """No byte of one client's response on another's connection."""
         def handler(connection, request):

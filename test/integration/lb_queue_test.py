@@ -3,7 +3,7 @@
 import threading
 import time
 
-from case import Case, main
+from lb_case import LbCase, main
 from raw import G, RawClient
 from scripted import OK
 from waiting import TIME_FACTOR, pause, wait_until
@@ -17,10 +17,11 @@ class Held:
     def __init__(self):
         self.lock = threading.Lock()
         self.waiting = []
+        self.over = False  # nothing is held any more
 
     def handler(self, connection, request):
         connection.body(request)
-        if request.target.startswith("/hold"):
+        if request.target.startswith("/hold") and not self.over:
             gone = threading.Event()
             with self.lock:
                 self.waiting.append((request, gone))
@@ -34,6 +35,10 @@ class Held:
         gone.set()
         return request
 
+    def end(self):
+        self.over = True
+        self.let_all_go()
+
     def let_all_go(self):
         with self.lock:
             for _, gone in self.waiting:
@@ -41,11 +46,11 @@ class Held:
             self.waiting.clear()
 
 
-class Queue(Case):
+class Queue(LbCase):
     def setUp(self):
         super().setUp()
         self.held = Held()
-        self.addCleanup(self.held.let_all_go)
+        self.addCleanup(self.held.end)
 
     def hold(self, balancer, count, target="/hold"):
         clients = []
@@ -177,10 +182,10 @@ class Queue(Case):
         self.assertEqual(clients[1].read_response().status, 200)
 
 
-class Admission(Case):
+class Admission(LbCase):
     def test_only_posts_of_messages_are_limited(self):
         held = Held()
-        self.addCleanup(held.let_all_go)
+        self.addCleanup(held.end)
 
         def handler(connection, request):
             connection.body(request)
@@ -207,7 +212,7 @@ class Admission(Case):
         self.assertEqual(balancer.metrics()["rejections"]["admission"], 1)
 
 
-class Feeds(Case):
+class Feeds(LbCase):
     def feed_backend(self, size=8 << 20):
         body = b"f" * size
 

@@ -3,7 +3,7 @@
 import socket
 import time
 
-from case import Case, main
+from lb_case import LbCase, main
 from raw import G, RawClient, wire
 from scripted import OK
 from waiting import TIME_FACTOR, pause, wait_until
@@ -11,7 +11,7 @@ from waiting import TIME_FACTOR, pause, wait_until
 SLACK = 0.5 * TIME_FACTOR
 
 
-class Clients(Case):
+class Clients(LbCase):
     def test_a_slow_header_gets_408(self):
         """The deadline is total, from the first byte: steady dribbling does not put it off."""
         balancer = self.balancer(self.scripted(), client_header_timeout="1s")
@@ -102,7 +102,7 @@ class Clients(Case):
         a.errors.clear()
 
 
-class Backends(Case):
+class Backends(LbCase):
     def test_no_response_head_is_504(self):
         a = self.scripted(lambda connection, request: connection.wait_for_end())
         balancer = self.balancer(a, backend_timeout="500ms")

@@ -4,7 +4,7 @@ whose queue is full, so that connects to it hang."""
 import os
 import socket
 
-from case import Case
+from lb_case import LbCase
 from waiting import wait_until
 
 
@@ -33,7 +33,7 @@ def fill(case, port):
         case.addCleanup(filler.close)
 
 
-class LoggedCase(Case):
+class LoggedCase(LbCase):
     """A balancer with an access log; /lb/ lines, which the test itself causes, are left out."""
 
     def setUp(self):

@@ -200,6 +200,13 @@ class ScriptedBackend:
     def accept_again(self):
         self._listen(self.port)
 
+    def behave(self):
+        """Answers everything from now on, whatever its handler did; handlers that wait are not ended."""
+        self.handler = answer_ok
+        self.health, self.on_probe = (200, b'{"status":"ok"}'), None
+        if self.listener.fileno() < 0:
+            self.accept_again()
+
     def stop(self):
         self.stopped.set()
         self.refuse(cut=True)
