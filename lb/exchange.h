@@ -10,7 +10,8 @@
 //     completed └──────────┴─────────────────┴───────────────┴──▶ Answering (ours) ──▶ Done ◀┘
 //
 // Each state has one deadline: Queued backend-queue-timeout, Connecting connect-timeout; AwaitingHead:
-// client-body-timeout while the client owes body bytes, else backend-timeout; Responding:
+// client-body-timeout while the client owes body bytes (and not the backend a 100), else backend-timeout;
+// Responding:
 // client-write-timeout while the client owes reads, else the response-body timeout; Answering
 // client-write-timeout. Body and write timeouts are without progress.
 #pragma once
@@ -204,7 +205,8 @@ class Exchange final : public TimerHandler, public QueueTicket {
   bool retry_taken_ = false;         // holds a place in the retry budget
   bool request_write_dead_ = false;  // the backend takes no more of the request
   bool upstream_keep_alive_ = false;
-  bool keep_downstream_ = false;  // what the response head told the client
+  bool backend_owes_continue_ = false;  // the client waits for a 100 before it sends its body
+  bool keep_downstream_ = false;        // what the response head told the client
 };
 
 }  // namespace dlb::lb

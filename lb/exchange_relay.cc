@@ -66,7 +66,8 @@ void Exchange::pump_request() {
   if (moved) worker_.loop().make_runnable(downstream_.transport().source());
   if (state_ == State::Responding && progress && wait_ == Wait::ResponseBody) wait_for(wait_, true);
   if (state_ != State::AwaitingHead) return;
-  const bool client_owes = !request_.source_ended() && !request_.anything_to_send();
+  const bool client_owes =
+      !request_.source_ended() && !request_.anything_to_send() && !backend_owes_continue_;
   wait_for(client_owes ? Wait::ClientBody : Wait::ResponseHead, progress);
 }
 
@@ -98,6 +99,7 @@ Exchange::Step Exchange::read_request_body() {
     return Step::Gone;
   }
   worker_.metrics().client_bytes_in.add(got.bytes);
+  backend_owes_continue_ = false;
   const bool bad = request_.take_read(got.bytes) == MessageRelay::Intake::Bad;
   const bool large = request_.payload_bytes() > worker_.options().max_body_bytes.bytes;
   if (!bad && !large) return Step::Moved;
@@ -226,6 +228,7 @@ Exchange::Step Exchange::pass_interim(const ResponseHead& head) {
   }
   client_head_bytes_ += block.size() - unsent;
   response_.start(std::move(block), BodyFraming::None, 0, BodyFraming::None);
+  if (head.status == 100 && std::exchange(backend_owes_continue_, false)) wait_for(Wait::ClientBody, true);
   return write_response() == Step::Gone ? Step::Gone : Step::Moved;
 }
 

@@ -122,6 +122,7 @@ Buffer Exchange::forwarded_head(const RequestHead& head, bool body_is_here) {
   // A body that is here already needs no permission; an HTTP/1.0 client would not understand it.
   context.forward_expect = head.expect_continue && !http10_client_ && !body_is_here;
   context.upgrade = upgrade_offer_;
+  backend_owes_continue_ = context.forward_expect;
   Buffer block = worker_.acquire_block(request_head_bound(head));
   if (block.valid() && !write_request_head(head, context, block)) block.reset();
   return block;

@@ -68,7 +68,7 @@ CHUNKS = [
 
 
 class Requests(LbCase):
-    def test_ambiguous_requests_are_refused(self):
+    def test_lb_26_ambiguous_requests_are_refused(self):
         a = self.scripted()
         balancer = self.balancer(a)
         smuggled = wire("GET /admin HTTP/1.1|Host: a||")
@@ -83,7 +83,7 @@ class Requests(LbCase):
         self.assertEqual(balancer.fetch("/").status, 200)
         balancer.wait_quiet()
 
-    def test_broken_chunks_are_refused(self):
+    def test_lb_26_broken_chunks_are_refused(self):
         """The head may have gone out before the breach shows; no complete request may arrive, and never the one behind."""
         got = []
 
@@ -112,7 +112,7 @@ class Requests(LbCase):
         self.assertEqual(got, [])
         balancer.wait_quiet()
 
-    def test_equal_lengths_may_be_merged(self):
+    def test_lb_26_equal_lengths_may_be_merged(self):
         a = self.scripted()
         balancer = self.balancer(a)
         for field in ("Content-Length: 3, 3", "Content-Length: 3|Content-Length: 3"):
@@ -129,7 +129,7 @@ class Requests(LbCase):
             self.assertIn(client.request("CONNECT a:443 HTTP/1.1|Host: a:443||").status, (400, 405, 501))
         self.assertEqual(a.deliveries(), 0)
 
-    def test_version_1_2_is_answered_or_refused(self):
+    def test_lb_26_version_1_2(self):
         balancer = self.balancer(self.scripted())
         with balancer.client() as client:
             self.assertIn(client.request("GET / HTTP/1.2|Host: a||").status, (200, 400, 505))
@@ -149,7 +149,7 @@ class Responses(LbCase):
         balancer.wait_quiet()
         return response, backend
 
-    def test_broken_heads_are_502(self):
+    def test_lb_26_broken_response_heads_are_502(self):
         for name, text in [
             ("two CL", "HTTP/1.1 200 OK|Content-Length: 2|Content-Length: 3||ok"),
             ("CL +2", "HTTP/1.1 200 OK|Content-Length: +2||ok"),
@@ -161,6 +161,14 @@ class Responses(LbCase):
             ("NUL in a value", "HTTP/1.1 200 OK|X: 1\x002|Content-Length: 0||"),
             ("bare CR in a value", "HTTP/1.1 200 OK|X: 1\r2|Content-Length: 0||"),
             ("space before the colon", "HTTP/1.1 200 OK|X : 1|Content-Length: 0||"),
+            ("CL 2, 3", "HTTP/1.1 200 OK|Content-Length: 2, 3||ok"),
+            ("empty CL", "HTTP/1.1 200 OK|Content-Length: ||ok"),
+            ("CL and TE gzip", "HTTP/1.1 200 OK|Content-Length: 2|Transfer-Encoding: gzip||ok"),
+            ("chunked twice", "HTTP/1.1 200 OK|Transfer-Encoding: chunked, chunked||0||"),
+            ("HTTP/2.0", "HTTP/2.0 200 OK|Content-Length: 2||ok"),
+            ("an HTTP/0.9 body", "<html>|hello||</html>"),
+            ("bare LF", "HTTP/1.1 200 OK\nContent-Length: 2\n\nok"),
+            ("no colon", "HTTP/1.1 200 OK|nonsense|Content-Length: 2||ok"),
             ("101 that nobody asked for", "HTTP/1.1 101 Switching|Connection: upgrade|Upgrade: x||"),
         ]:
             with self.subTest(name):
@@ -168,7 +176,7 @@ class Responses(LbCase):
                 self.assertEqual(response.status, 502)
                 self.assertTrue(response.complete)
 
-    def test_both_lengths_obey_chunked_and_end_the_connection(self):
+    def test_lb_26_response_with_both_lengths(self):
         response, backend = self.answers("HTTP/1.1 200 OK|Content-Length: 3|Transfer-Encoding: chunked||5|hello|0||")
         self.assertEqual((response.status, response.body, response.framing), (200, b"hello", "chunked"))
         self.assertEqual(backend.connections, 2, "not pooled")
@@ -193,7 +201,7 @@ class Limits(LbCase):
         start, end = wire("GET / HTTP/1.1|Host: a|X: "), wire("||")
         return start + b"x" * (size - len(start) - len(end)) + end
 
-    def test_head_size_is_exact(self):
+    def test_lb_31_head_size_is_exact(self):
         """LB-31: at the limit, one below, one above; whole and one byte at a time."""
         a = self.scripted()
         balancer = self.balancer(a, max_header_bytes=2048)
@@ -210,7 +218,7 @@ class Limits(LbCase):
                         self.assertTrue(client.closed_within(3))
         self.assertEqual(a.deliveries(), 4)
 
-    def test_default_limits(self):
+    def test_lb_31_default_limits(self):
         a = self.scripted()
         balancer = self.balancer(a)
         many = "".join(f"X-{index}: value|" for index in range(120))
@@ -259,18 +267,54 @@ class Limits(LbCase):
             self.assertTrue(client.closed_within(3))
         self.assertEqual(complete, [])
 
-    def test_response_heads_over_the_limit_are_502(self):
+    def test_lb_31_response_heads_over_the_limit_are_502(self):
         def handler(connection, request):
             size = int(request.target[1:])
             start, end = wire("HTTP/1.1 200 OK|Content-Length: 0|X: "), wire("||")
             connection.send(start + b"x" * (size - len(start) - len(end)) + end)
 
-        balancer = self.balancer(self.scripted(handler), max_header_bytes=2048, failure_limit=1000)
+        a = self.scripted(handler)
+        balancer = self.balancer(a, max_header_bytes=2048, failure_limit=1000)
         for size, status in ((4095, 200), (4096, 200), (4097, 502), (20000, 502)):
             with self.subTest(size=size):
                 self.assertEqual(balancer.fetch(f"/{size}").status, status)
+        self.assertTrue(balancer.backend("a")["healthy"])
 
-    def test_unknown_expectation(self):
+    def test_lb_31_response_heads_byte_by_byte(self):
+        def handler(connection, request):
+            size = int(request.target[1:])
+            start, end = wire("HTTP/1.1 200 OK|Content-Length: 0|X: "), wire("||")
+            head = start + b"x" * (size - len(start) - len(end)) + end
+            for at in range(size):
+                connection.send(head[at : at + 1])
+
+        balancer = self.balancer(self.scripted(handler), max_header_bytes=1024, failure_limit=1000)
+        for size, status in ((2047, 200), (2048, 200), (2049, 502)):
+            with self.subTest(size=size):
+                self.assertEqual(balancer.fetch(f"/{size}").status, status)
+
+    def test_lb_31_targets_and_fields_at_their_limits(self):
+        """8 KiB of target, byte by byte; 256 fields are kept."""
+        a = self.scripted()
+        balancer = self.balancer(a)
+        for size, status in ((8191, 200), (8192, 200), (8193, 414)):
+            with self.subTest(target=size), balancer.client() as client:
+                client.send(b"GET ")
+                target = b"/" + b"x" * (size - 1)
+                try:
+                    for at in range(0, size, 61):
+                        client.send(target[at : at + 61])
+                    client.send(wire(" HTTP/1.1|Host: a||"))
+                except OSError:
+                    pass  # refused before its end
+                self.assertEqual(client.read_response().status, status)
+        for count, status in ((255, 200), (256, 200), (257, 431)):
+            with self.subTest(fields=count), balancer.client() as client:
+                client.send("GET / HTTP/1.1|Host: a|" + "".join(f"X-{index}: v|" for index in range(count - 1)) + "|")
+                self.assertEqual(client.read_response().status, status)
+        self.assertEqual(a.deliveries(), 4)
+
+    def test_lb_03_e_unknown_expectation(self):
         balancer = self.balancer(self.scripted())
         with balancer.client() as client:
             client.send("POST / HTTP/1.1|Host: a|Expect: something-else|Content-Length: 3||abc")

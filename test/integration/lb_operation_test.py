@@ -178,7 +178,7 @@ class Configuration(Case):
 
 
 class Stopping(Case):
-    def test_running_responses_finish(self):
+    def test_lb_20_running_responses_finish(self):
         """LB-20: TERM with slow responses running; all complete, exit 0, and new connections are refused after that."""
         def handler(connection, request):
             connection.body(request)
@@ -215,7 +215,7 @@ class Stopping(Case):
         self.assertEqual((response.status, response.header("connection")), (200, "close"))
         self.assertEqual(balancer.wait(), 0)
 
-    def test_keep_alive_clients_lose_nothing(self):
+    def test_lb_20_keep_alive_clients_lose_nothing(self):
         """LB-20: 16 clients in a loop; each gets whole answers until one says close or the connection ends while idle."""
         balancer = self.balancer(self.scripted(), drain_notice="300ms", drain_timeout="2s")
         started = threading.Barrier(17)

@@ -63,7 +63,7 @@ class Queue(LbCase):
                        "the request to be in flight or queued")
         return clients
 
-    def test_cap_and_order(self):
+    def test_lb_24_cap_and_order(self):
         """LB-24: never more than the cap at the backend; those that wait are served first come, first served."""
         a = self.scripted(self.held.handler)
         balancer = self.balancer(a, backend_cap=2)
@@ -78,7 +78,7 @@ class Queue(LbCase):
         balancer.wait_quiet()
         self.assertEqual(balancer.metrics()["queue"]["waiting"], 0)
 
-    def test_load_through_a_small_cap(self):
+    def test_lb_24_load_through_a_small_cap(self):
         """LB-24 as figures: cap 4, 50 ms a request, 200 clients at once, queue 1 s."""
         def handler(connection, request):
             pause(0.05)
@@ -147,7 +147,56 @@ class Queue(LbCase):
         for client in clients:
             self.assertEqual(client.read_response().status, 200)
 
-    def test_the_queue_outlives_the_death_of_the_only_backend(self):
+    def test_lb_24_checks_that_come_and_go(self):
+        """The cap holds while one of two backends goes down and up, with two workers; nobody is lost."""
+        def handler(connection, request):
+            pause(0.01)
+            connection.done()
+            connection.send(OK)
+
+        a, b = self.scripted(handler, "a"), self.scripted(handler, "b")
+        balancer = self.balancer(a, b, backend_cap=2, workers=2, failure_limit=1, health_interval="30ms",
+                                 backend_queue_timeout="20s")
+        over = threading.Event()
+
+        def toggle():
+            good = b.health
+            for _ in range(4):
+                b.health = (503, b"{}")
+                balancer.wait_state("b", False)
+                b.health = good
+                balancer.wait_state("b", True)
+            over.set()
+
+        def client():
+            with balancer.client(timeout=30) as connection:
+                while not over.is_set():
+                    self.assertEqual(connection.request(G).status, 200)
+
+        self.together(toggle, *[client] * 16)
+        self.assertLessEqual(max(a.peak, b.peak), 2)
+        self.assertGreater(min(a.deliveries(), b.deliveries()), 10)
+
+    def test_lb_24_the_only_backend_goes_down_with_many_queued(self):
+        """Its checks fail while it holds its requests: those who wait get 503 at their timeout, or sooner."""
+        a = self.scripted(self.held.handler)
+        balancer = self.balancer(a, backend_cap=4, workers=2, backend_queue_timeout="700ms", failure_limit=1,
+                                 health_interval="50ms", panic_fallback=False)
+        clients = self.hold(balancer, 4)
+        queued = [RawClient(balancer.port) for _ in range(50)]
+        started = time.monotonic()
+        for client in queued:
+            client.send(G)
+        wait_until(lambda: balancer.metrics()["queue"]["waiting"] == 50, 5, "them to wait")
+        a.health = (503, b"{}")
+        self.assertEqual({client.read_response().status for client in queued}, {503})
+        self.assertLess(time.monotonic() - started, 0.7 + 0.6 * TIME_FACTOR)
+        self.held.end()
+        self.assertEqual([client.read_response().status for client in clients], [200] * 4)
+        for client in queued:
+            client.close()
+
+    def test_lb_24_the_only_backend_goes_down(self):
         """LB-24: they must move or get 503 at their timeout."""
         a = self.scripted(self.held.handler)
         balancer = self.balancer(a, backend_cap=1, backend_queue_timeout="500ms")

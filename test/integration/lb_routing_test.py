@@ -3,11 +3,12 @@
 import collections
 import json
 import threading
+import time
 
 from case import Case, main
 from raw import G
 from scripted import OK, memory
-from waiting import wait_until
+from waiting import TIME_FACTOR, wait_until
 
 
 def used_by(balancer, count, target="/"):
@@ -190,8 +191,8 @@ class Health(Case):
         seen = a.deliveries()
         wait_until(lambda: balancer.fetch("/").status == 200 and a.deliveries() > seen, 0.5, "traffic at a")
 
-    def test_a_check_has_one_deadline(self):
-        """LB-18: a backend that dribbles its answer is not healthy, and never has two checks at a time."""
+    def test_lb_18_a_check_has_one_deadline(self):
+        """A backend that dribbles its answer is not healthy, and never has two checks at a time."""
         def dribble(connection, request):
             for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok":
                 if connection.server.stopped.wait(0.1):
@@ -205,7 +206,7 @@ class Health(Case):
         self.assertFalse(balancer.backend("a")["healthy"])
         self.assertGreater(balancer.backend("a")["counters"]["probes"]["skipped"], 0)
 
-    def test_the_check_request_is_well_formed(self):
+    def test_lb_18_the_check_request_is_well_formed(self):
         a = self.scripted()
         self.balancer(a)
         for probe in a.probes:
@@ -213,7 +214,44 @@ class Health(Case):
             self.assertEqual(len(probe.all("host")), 1)
             self.assertFalse(probe.all("content-length") or probe.all("transfer-encoding"), probe)
 
-    def test_broken_answers_to_checks_are_failures(self):
+    def test_lb_18_checks_that_never_end(self):
+        """A gigabyte of body, a head without end, silence, a RST behind the head: each fails within its deadline, one check at a
+        time, and costs next to nothing."""
+        def endless(connection, request):
+            connection.send("HTTP/1.1 200 OK|Content-Length: 1073741824||")
+            while True:
+                connection.send(b"x" * 65536)
+
+        def half(connection, request):
+            connection.send("HTTP/1.1 200 OK|")
+            connection.wait_for_end()
+
+        def reset(connection, request):
+            connection.send("HTTP/1.1 200 OK||")
+            connection.reset()
+
+        kinds = (endless, half, lambda connection, request: connection.wait_for_end(), reset)
+        backends = [self.scripted(name=f"x{index}") for index in range(20)]
+        for index, backend in enumerate(backends):
+            backend.on_probe = kinds[index % len(kinds)]
+        good = self.scripted(name="good")
+        balancer = self.balancer(good, *backends, healthy=1, monitor_timeout="400ms", health_interval="100ms",
+                                 stats_interval="1m")
+        started, cpu = time.monotonic(), balancer.cpu_seconds()
+        most = 0
+
+        def all_failed_twice():
+            nonlocal most
+            most = max(most, balancer.open_files())
+            states = balancer.status()["backends"]
+            return all(state["counters"]["probes"]["failed"] >= 2 for state in states if state["id"] != "good")
+
+        wait_until(all_failed_twice, 5, "two failures of each")
+        self.assertEqual([state["id"] for state in balancer.status()["backends"] if state["healthy"]], ["good"])
+        self.assertLess(most, 2 * len(backends) + 40)
+        self.assertLess(balancer.cpu_seconds() - cpu, 0.25 * (time.monotonic() - started) * TIME_FACTOR)
+
+    def test_lb_18_broken_answers_to_checks_are_failures(self):
         for text in (b"garbage\r\n\r\n", b"HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n", b""):
             with self.subTest(text):
                 def answer(connection, request, text=text):

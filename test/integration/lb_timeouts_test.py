@@ -12,7 +12,7 @@ SLACK = 0.5 * TIME_FACTOR
 
 
 class Clients(LbCase):
-    def test_a_slow_header_gets_408(self):
+    def test_lb_29_a_slow_header_gets_408(self):
         """The deadline is total, from the first byte: steady dribbling does not put it off."""
         balancer = self.balancer(self.scripted(), client_header_timeout="1s")
         with balancer.client() as client:
@@ -34,7 +34,7 @@ class Clients(LbCase):
         self.assertTrue(got.startswith(b"HTTP/1.1 408 "), got[:100])
         self.assertTrue(0.8 <= took <= 1.2 + SLACK, took)
 
-    def test_a_connection_that_says_nothing_is_closed_silently(self):
+    def test_lb_29_a_connection_that_says_nothing_is_closed_silently(self):
         balancer = self.balancer(self.scripted(), client_header_timeout="500ms", client_idle_timeout="500ms")
         with balancer.client() as client:
             started = time.monotonic()
@@ -42,7 +42,7 @@ class Clients(LbCase):
             self.assertEqual(client.buffer, b"")
             self.assertGreaterEqual(time.monotonic() - started, 0.3)
 
-    def test_an_idle_connection_is_closed_silently(self):
+    def test_lb_29_an_idle_connection_is_closed_silently(self):
         balancer = self.balancer(self.scripted(), client_idle_timeout="500ms")
         with balancer.client() as client:
             self.assertEqual(client.request(G).status, 200)
@@ -61,7 +61,7 @@ class Clients(LbCase):
             self.assertTrue(client.closed_within(2))
         balancer.wait_quiet()
 
-    def test_a_slow_but_steady_upload_finishes(self):
+    def test_lb_29_a_slow_but_steady_upload_finishes(self):
         a = self.scripted()
         balancer = self.balancer(a, client_body_timeout="500ms", client_header_timeout="500ms", backend_timeout="500ms",
                                  client_idle_timeout="500ms")
@@ -73,7 +73,7 @@ class Clients(LbCase):
             self.assertEqual(client.read_response().status, 200)
         self.assertEqual(a.requests[0].body, b"x" * 20)
 
-    def test_a_slow_but_steady_download_finishes(self):
+    def test_lb_29_a_slow_but_steady_download_finishes(self):
         """An active transfer never times out, on either side."""
         def handler(connection, request):
             connection.send("HTTP/1.1 200 OK|Content-Length: 20||")

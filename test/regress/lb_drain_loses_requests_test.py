@@ -15,7 +15,7 @@ from waiting import TIME_FACTOR, pause, wait_until
 
 
 class Drain(Case):
-    def test_requests_that_race_with_the_end_of_the_notice(self):
+    def test_lb_20_requests_that_race_with_the_end_of_the_notice(self):
         """Whoever had no FIN before it sent is answered. A RST without a FIN says that the balancer closed with the request
         unread; the moment between its last look and its close can't be helped, so one in a hundred may see it."""
         a = self.scripted()
@@ -59,7 +59,7 @@ class Drain(Case):
         wait_until(lambda: backend.active == 1, 5, "the request")
         return client
 
-    def test_new_clients_are_refused_while_the_last_response_runs(self):
+    def test_lb_20_new_clients_are_refused_while_the_last_response_runs(self):
         end = threading.Event()
         self.addCleanup(end.set)
 
@@ -85,7 +85,7 @@ class Drain(Case):
         self.assertEqual(client.read_response().body, b"ok")
         self.assertEqual(balancer.wait(), 0)
 
-    def test_a_connection_kept_alive_before_the_drain_does_not_hold_it_up(self):
+    def test_lb_20_a_connection_kept_alive_before_the_drain_does_not_hold_it_up(self):
         end = threading.Event()
         self.addCleanup(end.set)
 
