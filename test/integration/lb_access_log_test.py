@@ -281,8 +281,8 @@ class Endings(LoggedCase):
 
         def handler(connection, request):
             far = take_over(connection)
-            far.send(wire("HTTP/1.1 101 Switching|Connection: upgrade|Upgrade: websocket||hello"))
             far_ends.append(far)
+            far.send(wire("HTTP/1.1 101 Switching|Connection: upgrade|Upgrade: websocket||hello"))
 
         a = self.scripted(handler)
         balancer = self.logged_balancer(a, drain_timeout="100ms", tunnel_drain_timeout="0s")
