@@ -118,7 +118,7 @@ void Downstream::read_heads() {
     if (result.status == ParseStatus::Bad) return answer_bad_head(result);
     start_exchange(result);
     // A client that sent its request and a RST in one go: no further event will say so.
-    if (state_ == State::Exchanging && transport_.hung_up()) return close();
+    if (state_ == State::Exchanging && exchange_->client_has_left()) return close();
     if (state_ != State::Idle) return;
     if (in_.empty() && !transport_.read_ready()) {
       in_.reset();

@@ -165,8 +165,16 @@ void Exchange::on_upstream_events() {
   if (state_ == State::AwaitingHead || state_ == State::Responding) pump_response();
 }
 
+// RST and hang-ups always; a FIN only by the operator's wish, since it may be a half-close.
+bool Exchange::client_has_left() const {
+  const Transport& transport = downstream_.transport();
+  if (transport.hung_up()) return true;
+  const bool waits = state_ == State::Queued || state_ == State::Connecting || state_ == State::AwaitingHead;
+  return waits && transport.peer_finished() && worker_.options().abort_on_client_fin;
+}
+
 void Exchange::on_downstream_events() {
-  if (downstream_.transport().hung_up()) return downstream_.close();
+  if (client_has_left()) return downstream_.close();
   switch (state_) {
     case State::AwaitingHead:  // an interim response may not have been taken whole
       if (response_.anything_to_send() && write_response() == Step::Gone) return;

@@ -62,6 +62,7 @@ class Exchange final : public TimerHandler, public QueueTicket {
   void start(const RequestHead& head, std::size_t head_bytes, Buffer& in);
   // Answers a head that could not be parsed (`bytes` is what there is of it), then closes. May close.
   void answer_bad_head(int status, std::string_view reason, std::string_view bytes);
+  bool client_has_left() const;
   // The client's socket has something to say. May close.
   void on_downstream_events();
   // Likewise the backend's. May close.

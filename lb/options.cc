@@ -201,6 +201,9 @@ constexpr OptionRow kRows[] = {
                                        {.min = kib(1), .max = mib(1), .help = "Request head; over it 431."}),
     option<&Options::max_body_bytes>(
         "max-body-bytes", {.max = ByteSize{std::uint64_t{1} << 40}, .help = "Request body; over it 413."}),
+    option<&Options::abort_on_client_fin>(
+        "abort-on-client-fin",
+        {.help = "A client that shuts its sending side before its response begins counts as gone."}),
     option<&Options::trusted_proxies>(
         "trusted-proxies",
         {.unit = "addresses", .help = "Addresses of peers whose X-Forwarded-* fields are believed."}),

@@ -92,6 +92,7 @@ struct Options {
   Duration tunnel_timeout = std::chrono::hours(1);           // without a byte in either direction
   ByteSize max_header_bytes = kib(16);
   ByteSize max_body_bytes = mib(8);
+  bool abort_on_client_fin = false;          // a half-closed client that waits for its answer counts as gone
   std::vector<std::string> trusted_proxies;  // addresses in canonical text, after finish_options()
   ByteSize socket_read_buffer_bytes;         // 0: tuned by the kernel
   ByteSize socket_write_buffer_bytes;

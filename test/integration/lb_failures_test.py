@@ -411,6 +411,26 @@ class ClientsThatLeave(LbCase):
         wait_until(lambda: a.active == 0, 5, "the backend's connections to be closed")
         self.assertLessEqual(balancer.metrics()["connections"]["client"]["active"], 1, "at most ours that asks")
 
+    def test_lb_23_a_fin_is_a_leave_when_it_is_said_so(self):
+        a = self.scripted(lambda connection, request: connection.wait_for_end())
+        balancer = self.balancer(a, abort_on_client_fin=True, backend_cap=1)
+        first, second, third = (balancer.client() for _ in range(3))
+        for client in (first, second, third):
+            self.addCleanup(client.close)
+        first.send(G)
+        wait_until(lambda: a.active == 1, 5, "the request")
+        second.send(G)
+        wait_until(lambda: balancer.metrics()["queue"]["waiting"] == 1, 5, "the second to wait")
+        second.shutdown_write()
+        wait_until(lambda: balancer.metrics()["queue"]["waiting"] == 0, 2, "the second to leave the queue")
+        self.assertEqual(second.read_to_end(), b"")
+        first.shutdown_write()
+        wait_until(lambda: a.active == 0 and balancer.in_flight() == 0, 2, "the first to be given up")
+        self.assertEqual(balancer.metrics()["requests"]["client_gone"], 2)
+        third.send(G)
+        third.shutdown_write()  # with its request, perhaps
+        self.assertEqual(third.read_to_end(), b"")
+
     def test_leaving_in_mid_upload(self):
         a = self.scripted(lambda connection, request: connection.body(request))
         balancer = self.balancer(a, failure_limit=1000)
