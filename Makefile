@@ -40,7 +40,8 @@ LB_OBJ       = $(call objs,$(call srcs,lb))
 BACKEND_OBJ  = $(call objs,$(call srcs,backend))
 LOADGEN_OBJ  = $(call objs,$(call srcs,loadgen))
 
-.PHONY: docs all lb backend loadgen unit unit-build test asan tsan clean install check-includes
+SOAK ?= lb_memory
+.PHONY: soak docs all lb backend loadgen unit unit-build test asan tsan clean install check-includes
 all: lb backend loadgen
 lb: $(BIN)/lb/lb
 backend: $(BIN)/backend/backend
@@ -138,6 +139,10 @@ build/fuzz/%: test/fuzz/%.cc test/fuzz/http_checks.h $(FUZZ_SRC) $(wildcard comm
 
 test:
 	test/run.sh
+
+# The same tests with the numbers of a busy day; minutes.
+soak: all
+	DLB_SOAK=1 python3 test/support/run_integration.py $(addprefix --only ,$(SOAK))
 
 # The option and metric tables of the READMEs, from the programs themselves.
 docs: all

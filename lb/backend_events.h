@@ -13,6 +13,8 @@ class BackendEvents {
   virtual void on_capacity_change(std::uint32_t backend) = 0;
   // `backend` gets no new request (down, draining): its idle connections are to be closed.
   virtual void on_backend_out(std::uint32_t backend) = 0;
+  // The balancer's own memory guard went on or off (the state itself is in MemoryState).
+  virtual void on_memory_guard(bool shedding) = 0;
 
  protected:
   ~BackendEvents() = default;

@@ -17,6 +17,7 @@
 #include "lb/backend_events.h"
 #include "lb/backend_set.h"
 #include "lb/health_checker.h"
+#include "lb/memory_monitor.h"
 #include "lb/options.h"
 #include "lb/stats_poller.h"
 #include "lb/system_monitor.h"
@@ -26,8 +27,8 @@ namespace dlb::lb {
 class Control {
  public:
   // All references must outlive it. Nothing is sent before start().
-  Control(const Options& options, BackendSet& backends, SystemSample& system, BackendEvents& events,
-          Log& log);
+  Control(const Options& options, BackendSet& backends, SystemSample& system, MemoryState& memory,
+          BackendEvents& events, Log& log);
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
   ~Control();  // stops
@@ -47,6 +48,7 @@ class Control {
   HealthChecker health_;
   StatsPoller stats_;
   SystemMonitor system_;
+  MemoryMonitor memory_;
   std::thread thread_;
 };
 

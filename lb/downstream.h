@@ -63,6 +63,7 @@ class Downstream final : public EventHandler, public TimerHandler {
   Transport& transport() { return transport_; }
   const PeerAddress& peer() const { return peer_; }
   State state() const { return state_; }
+  bool used() const { return used_; }  // has sent a byte
   Handle<Downstream> self() const { return self_; }
 
  private:

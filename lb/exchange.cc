@@ -108,11 +108,12 @@ bool Exchange::use_pooled() {
 void Exchange::connect() {
   Backend& backend = worker_.shared().backends.at(choice_.backend);
   const Options& options = worker_.options();
-  SocketBuffers buffers{static_cast<std::size_t>(options.socket_read_buffer_bytes.bytes),
-                        static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes)};
-  if (transport_class_ == TransportClass::Feed && options.proxy_feed_read_buffer_bytes.bytes > 0) {
-    buffers.read_bytes = static_cast<std::size_t>(options.proxy_feed_read_buffer_bytes.bytes);
-  }
+  const bool feed =
+      transport_class_ == TransportClass::Feed && options.proxy_feed_read_buffer_bytes.bytes > 0;
+  const ByteSize& read_bytes = feed ? options.proxy_feed_read_buffer_bytes : options.socket_read_buffer_bytes;
+  const SocketBuffers buffers =
+      worker_.socket_buffers(static_cast<std::size_t>(read_bytes.bytes),
+                             static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes));
   enter(State::Connecting);
   bool in_progress = false;
   auto fd = connect_start(backend.address, &in_progress, buffers);
@@ -207,7 +208,7 @@ void Exchange::release_upstream(bool reusable) {
     count(backend.counters.bytes_in, response_bytes_);
     const bool draining = backend.admin.load(std::memory_order_relaxed) != AdminState::Ready ||
                           backend.reported_draining.load(std::memory_order_relaxed);
-    if (reusable && !draining && !upstream.transport().peer_finished()) {
+    if (reusable && !draining && !worker_.shedding() && !upstream.transport().peer_finished()) {
       worker_.pool().put(upstream);
       if (upstream.state() == Upstream::State::Closed) worker_.metrics().upstream_evicted.add();
     } else {

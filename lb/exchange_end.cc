@@ -35,7 +35,7 @@ void Exchange::answer_page(int status, std::string_view content_type, std::strin
   head.status = status;
   head.content_type = content_type;
   head.content_length = body.size();
-  head.keep_alive = client_keep_alive_ && request_.source_ended() && !worker_.draining();
+  head.keep_alive = client_keep_alive_ && request_.source_ended() && !worker_.ends_connections();
   head.http10_client = http10_client_;
   head.extra = extra;
   keep_downstream_ = head.keep_alive;

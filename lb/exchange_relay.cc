@@ -246,7 +246,7 @@ Exchange::Step Exchange::begin_response(const ResponseHead& head, std::size_t he
   // A client that is still sending its body when the answer begins can't be sure where the next request
   // starts.
   keep_downstream_ = client_keep_alive_ && request_.source_ended() &&
-                     context.sink != BodyFraming::UntilClose && !worker_.draining();
+                     context.sink != BodyFraming::UntilClose && !worker_.ends_connections();
   Backend& backend = worker_.shared().backends.at(choice_.backend);
   context.backend_id = backend.id;
   context.score = choice_.score;
@@ -272,6 +272,9 @@ Exchange::Step Exchange::begin_response(const ResponseHead& head, std::size_t he
   enter(State::Responding);
   if (transport_class_ == TransportClass::Feed) {
     WorkerMetrics::record(worker_.metrics().feed_header_wait_us, head_at_ - picked_);
+    if (const auto bytes = worker_.options().client_feed_write_buffer_bytes.bytes; bytes > 0) {
+      set_socket_buffers(downstream_.transport().fd(), {0, static_cast<std::size_t>(bytes)});
+    }
     release_slot();
   } else {
     worker_.router().record_latency(choice_.backend, head_at_ - picked_, head_at_);
@@ -333,7 +336,7 @@ Exchange::Step Exchange::read_response_body() {
   if (!upstream.read_ready()) return Step::Stuck;
   response_.shrink();
   if (!response_.has_block()) {
-    Buffer block = worker_.acquire_io_block();
+    Buffer block = worker_.acquire_body_block(transport_class_);
     if (!block.valid()) {
       note_end('L', 'D');
       response_broken();
@@ -380,7 +383,8 @@ Exchange::Step Exchange::write_response() {
 bool Exchange::may_splice() {
   const std::uint64_t passable = response_.passable();
   if (pipe_.valid()) return passable > 0;
-  if (passable < kSpliceFrom || !downstream_.transport().can_splice() || !upstream_->transport().can_splice())
+  if (passable < kSpliceFrom || worker_.shedding() || !downstream_.transport().can_splice() ||
+      !upstream_->transport().can_splice())
     return false;
   response_.shrink();
   pipe_ = worker_.pipes().acquire();

@@ -87,6 +87,10 @@ void Exchange::start(const RequestHead& head, std::size_t head_bytes, Buffer& in
 // nothing does.
 std::optional<Exchange::Refusal> Exchange::check_request(const RequestHead& head) {
   const Options& options = worker_.options();
+  if (worker_.shedding()) {
+    worker_.metrics().shed.add();
+    return Refusal{503, "overloaded", "the balancer is short of memory", kRetryAfter};
+  }
   if (head.method == HttpMethod::Connect)
     return Refusal{501, "not_implemented", "CONNECT is not served here"};
   if (path_reaches(head.path, options.deny_paths))

@@ -49,6 +49,9 @@ class EventsToWorkers final : public BackendEvents {
   void bind(const std::vector<Worker*>& workers) { workers_ = &workers; }
   void on_capacity_change(std::uint32_t backend) override { tell({WorkerMail::Kind::Retry, backend}); }
   void on_backend_out(std::uint32_t backend) override { tell({WorkerMail::Kind::BackendOut, backend}); }
+  void on_memory_guard(bool shedding) override {
+    if (shedding) tell({WorkerMail::Kind::Shed, 0});
+  }
 
  private:
   void tell(WorkerMail mail) {
@@ -89,10 +92,11 @@ int run(Options& options, const LoadedOptions& loaded) {
   const std::unique_ptr<BackendSet> backends = make_backend_set(options);
   const DescriptorPlan descriptors = raise_descriptor_limit(options, backends->size(), log);
   SystemSample system;
-  StatusPages pages(options, *backends, system, log);
+  MemoryState memory;
+  StatusPages pages(options, *backends, system, memory, log);
   EventsToWorkers events;
-  Control control(options, *backends, system, events, log);
-  Shared shared(options, *backends, control.passive(), pages, log);
+  Control control(options, *backends, system, memory, events, log);
+  Shared shared(options, *backends, memory, control.passive(), pages, log);
   shared.access_log = access_log->get();
   pages.set_access_log(shared.access_log);
   events.bind(shared.workers);

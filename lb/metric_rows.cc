@@ -70,6 +70,8 @@ template <auto Member>
 constexpr auto kWindow = [](const LbTotals& t) { return t.quantiles(Member); };
 template <auto Member>
 constexpr auto kSystem = [](const LbTotals& t) { return (t.system.*Member).load(std::memory_order_relaxed); };
+template <auto Member>
+constexpr auto kMemory = [](const LbTotals& t) { return (t.memory.*Member).load(std::memory_order_relaxed); };
 using W = WorkerMetrics;
 using C = BackendCounters;
 using S = SystemSample;
@@ -240,6 +242,10 @@ constexpr MetricRow kLbRows[] = {
                                           .labels = "reason=\"admission\"",
                                           .json = "rejections.admission",
                                           .help = "Requests and connections turned away."}),
+    metric<kSum<&W::shed>>({.name = "dlb_rejections_total",
+                            .labels = "reason=\"memory_guard\"",
+                            .json = "rejections.memory_guard",
+                            .help = "Requests and connections turned away."}),
     metric<kSum<&W::client_refused>>({.name = "dlb_rejections_total",
                                       .labels = "reason=\"connections\"",
                                       .json = "rejections.connections",
@@ -409,6 +415,31 @@ constexpr MetricRow kLbRows[] = {
                                            .help = "Ticks at which the last one still ran."}),
 
     // This system
+    metric<kMemory<&MemoryState::shedding>>({.name = "dlb_memory_guard_on",
+                                             .kind = kGauge,
+                                             .json = "memory_guard.on",
+                                             .help = "1 while the balancer sheds load to save memory."}),
+    metric<kMemory<&MemoryState::times_shed>>({.name = "dlb_memory_guard_events_total",
+                                               .json = "memory_guard.events",
+                                               .help = "How often the memory guard went on."}),
+    metric<kMemory<&MemoryState::unreclaimable_percent>>(
+        {.name = "dlb_memory_guard_unreclaimable_percent",
+         .kind = kGauge,
+         .unit = "percent",
+         .json = "memory_guard.unreclaimable_percent",
+         .json_decimals = 1,
+         .help = "What lb-max-memory is held against, each 100 ms; -1: not known."}),
+    metric<kMemory<&MemoryState::socket_bytes>>(
+        {.name = "dlb_memory_guard_socket_bytes",
+         .kind = kGauge,
+         .unit = "bytes",
+         .json = "memory_guard.socket_bytes",
+         .help = "What lb-max-socket-bytes is held against: the cgroup's figure, else the kernel's; -1: not "
+                 "known."}),
+    metric<kMemory<&MemoryState::small_buffers>>({.name = "dlb_memory_guard_small_buffers",
+                                                  .kind = kGauge,
+                                                  .json = "memory_guard.small_buffers",
+                                                  .help = "1 while new sockets get buffers of 16 KiB."}),
     metric<kSystem<&S::cpu_percent>>({.name = "dlb_system_cpu_percent",
                                       .kind = kGauge,
                                       .unit = "percent",

@@ -10,6 +10,7 @@
 #include "common/metric.h"
 #include "lb/access_log.h"
 #include "lb/backend_set.h"
+#include "lb/memory_monitor.h"
 #include "lb/metrics.h"
 #include "lb/options.h"
 #include "lb/router.h"
@@ -23,6 +24,7 @@ struct LbTotals {
   std::span<const Router* const> routers;
   const BackendSet& backends;
   const SystemSample& system;
+  const MemoryState& memory;
   TimePoint now;
   TimePoint started;
   bool draining = false;

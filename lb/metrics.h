@@ -83,6 +83,7 @@ struct alignas(64) WorkerMetrics {
   WorkerCount queue_left;           // the client left while it waited
   WorkerCount admission_in_flight;  // gauge: POST /message in progress
   WorkerCount admission_rejected;   // 503: admission-limit
+  WorkerCount shed;                 // 503: the memory guard is on
   WorkerCount no_backend;           // 503: none healthy
   WorkerCount no_memory;            // 503: none that passes the memory guards
 

@@ -153,6 +153,9 @@ constexpr OptionRow kRows[] = {
     option<&Options::proxy_feed_read_buffer_bytes>(
         "proxy-feed-read-buffer-bytes",
         {.max = mib(64), .help = "Socket read buffer of feed connections; 0: not set."}),
+    option<&Options::proxy_feed_buffer_bytes>(
+        "proxy-feed-buffer-bytes",
+        {.max = mib(16), .help = "Buffer per running feed body; 0: as proxy-buffer-bytes."}),
     option<&Options::feed_paths>("feed-paths",
                                  {.unit = "paths", .help = "Paths that use the isolated feed transport."}),
     option<&Options::deny_paths>("deny-paths", {.unit = "path prefixes", .help = "Never forwarded: 404."}),
@@ -212,6 +215,9 @@ constexpr OptionRow kRows[] = {
     option<&Options::socket_write_buffer_bytes>(
         "socket-write-buffer-bytes",
         {.max = mib(64), .help = "Of every connection; 0: tuned by the kernel."}),
+    option<&Options::client_feed_write_buffer_bytes>(
+        "client-feed-write-buffer-bytes",
+        {.max = mib(64), .help = "Socket write buffer of a client from its first feed on; 0: not set."}),
 
     // Stopping
     option<&Options::drain_notice>(
@@ -224,6 +230,20 @@ constexpr OptionRow kRows[] = {
         "tunnel-drain-timeout",
         {.max = kMaxTime,
          .help = "After the drain: tunnels are closed one by one over this time; 0: at once."}),
+
+    // The balancer's own memory
+    option<&Options::lb_max_memory>(
+        "lb-max-memory",
+        {.min = 1,
+         .max = 100,
+         .unit = "percent",
+         .help = "Our own unreclaimable memory at which new requests get 503; off 5 points below."}),
+    option<&Options::lb_max_socket_bytes>("lb-max-socket-bytes",
+                                          {.max = mib(1024 * 1024),
+                                           .help = "TCP socket memory at which new requests get 503; from "
+                                                   "half of it on new sockets are small. 0: off."}),
+    option<&Options::cgroup_root>("cgroup-root",
+                                  {.unit = "folder", .help = "Where the cgroup file systems are."}),
 
     // Logging
     option<&Options::access_log>(

@@ -76,6 +76,7 @@ struct Options {
   Duration proxy_idle_timeout = std::chrono::seconds(10);
   ByteSize proxy_buffer_bytes = kib(16);
   ByteSize proxy_feed_read_buffer_bytes;
+  ByteSize proxy_feed_buffer_bytes;  // 0: proxy_buffer_bytes
   std::vector<std::string> feed_paths = {"/feed"};
   std::vector<std::string> deny_paths = {"/internal/"};
   std::vector<std::string> no_replay_paths = {"/message"};
@@ -96,11 +97,17 @@ struct Options {
   std::vector<std::string> trusted_proxies;  // addresses in canonical text, after finish_options()
   ByteSize socket_read_buffer_bytes;         // 0: tuned by the kernel
   ByteSize socket_write_buffer_bytes;
+  ByteSize client_feed_write_buffer_bytes;  // 0: socket_write_buffer_bytes
 
   // Stopping
   Duration drain_notice = std::chrono::seconds(1);
   Duration drain_timeout = std::chrono::seconds(5);
   Duration tunnel_drain_timeout = std::chrono::seconds(60);  // 0: cut
+
+  // The balancer's own memory
+  double lb_max_memory = 80;                // percent, unreclaimable: at it the guard sheds load
+  ByteSize lb_max_socket_bytes = mib(160);  // of TCP sockets; 0: off
+  std::string cgroup_root = "/sys/fs/cgroup";
 
   // Logging
   std::string access_log = "off";  // FILE, `-`: standard output, or off

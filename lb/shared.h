@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "lb/backend_set.h"
 #include "lb/listener.h"
+#include "lb/memory_monitor.h"
 #include "lb/options.h"
 
 namespace dlb::lb {
@@ -50,6 +51,7 @@ struct WorkerMail {
     Grant,       // `backend`'s slot, still reserved, for your queue
     Retry,       // capacity may have appeared: try your queue's heads again
     BackendOut,  // `backend` takes no new requests: close your idle connections to it
+    Shed,        // the memory guard is on: close what idles, give memory back
     StartAccepting,
     BeginDrain,     // answer with Connection: close, the end is near
     StopAccepting,  // and close idle connections
@@ -64,12 +66,18 @@ struct WorkerMail {
 };
 
 struct Shared {
-  Shared(const Options& options_in, BackendSet& backends_in, PassiveHealth& passive_in, OwnPages& pages_in,
-         Log& log_in)
-      : options(options_in), backends(backends_in), passive(passive_in), pages(pages_in), log(log_in) {}
+  Shared(const Options& options_in, BackendSet& backends_in, const MemoryState& memory_in,
+         PassiveHealth& passive_in, OwnPages& pages_in, Log& log_in)
+      : options(options_in),
+        backends(backends_in),
+        memory(memory_in),
+        passive(passive_in),
+        pages(pages_in),
+        log(log_in) {}
 
   const Options& options;
   BackendSet& backends;
+  const MemoryState& memory;
   PassiveHealth& passive;
   OwnPages& pages;
   Log& log;
@@ -86,7 +94,6 @@ struct Shared {
   // before the first thread starts (descriptors.h may have lowered them).
   std::uint32_t client_cap = 0;
   std::uint32_t client_burst = 0;
-  std::atomic<bool> memory_clear{true};
   std::atomic<bool> draining{false};
   std::vector<Listener> listeners;  // complete before the first thread starts
   std::atomic<std::size_t> workers_not_accepting{0};

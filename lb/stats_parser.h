@@ -15,8 +15,9 @@ struct ParsedStats {
   double total_percent = -1;
 };
 
-// What the memory guards judge is `memory.unreclaimable_percent`; without it (rss_bytes + sock_bytes) of limit_bytes, and
-// without those working_set_percent, which errs on the careful side. Reuses its memory; one thread.
+// What the memory guards judge is `memory.unreclaimable_percent`; without it (rss_bytes + sock_bytes) of
+// limit_bytes, and without those working_set_percent, which errs on the careful side. Reuses its memory; one
+// thread.
 class StatsParser {
  public:
   StatsParser();
@@ -24,7 +25,8 @@ class StatsParser {
   StatsParser& operator=(const StatsParser&) = delete;
   ~StatsParser();
 
-  // Nothing when `body` is not a JSON object. Unknown fields, wrong types and senseless numbers count as not said.
+  // Nothing when `body` is not a JSON object. Unknown fields, wrong types and senseless numbers count as not
+  // said.
   std::optional<ParsedStats> parse(std::string_view body);
 
  private:

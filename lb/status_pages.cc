@@ -18,6 +18,7 @@ LbTotals totals_of(const StatusView& view) {
                   .routers = view.routers,
                   .backends = view.backends,
                   .system = view.system,
+                  .memory = view.memory,
                   .now = view.now,
                   .started = view.started,
                   .draining = view.draining,
@@ -159,6 +160,7 @@ std::string status_json(const StatusView& view) {
   json.field("uptime_seconds", seconds(view.now - view.started), 1);
   json.field("draining", view.draining);
   json.field("panic", in_panic(view.backends, view.options));
+  json.field("memory_guard", guard_reason_name(view.memory.reason.load(kRelaxed)));
   json.field("policy", view.options.policy);
   json.field("threshold", view.options.threshold);
   json.key("backends").begin_array();
@@ -222,6 +224,7 @@ OwnPages::Page StatusPages::render(std::string_view path, std::string_view query
                         .workers = workers_,
                         .routers = routers_,
                         .system = system_,
+                        .memory = memory_,
                         .now = monotonic_now(),
                         .wall_us = wall_now_us(),
                         .started = started_,

@@ -22,6 +22,7 @@ struct StatusView {
   std::span<const WorkerMetrics* const> workers;
   std::span<const Router* const> routers;
   const SystemSample& system;
+  const MemoryState& memory;
   TimePoint now;
   std::int64_t wall_us = 0;
   TimePoint started;
@@ -48,8 +49,14 @@ bool wants_prometheus(std::string_view query, std::string_view accept);
 // The pages by path, for the workers. Knows the workers once they have been made.
 class StatusPages final : public OwnPages {
  public:
-  StatusPages(const Options& options, const BackendSet& backends, const SystemSample& system, const Log& log)
-      : options_(options), backends_(backends), system_(system), log_(log), started_(monotonic_now()) {}
+  StatusPages(const Options& options, const BackendSet& backends, const SystemSample& system,
+              const MemoryState& memory, const Log& log)
+      : options_(options),
+        backends_(backends),
+        system_(system),
+        memory_(memory),
+        log_(log),
+        started_(monotonic_now()) {}
 
   // Before the first render().
   void add_worker(const WorkerMetrics& metrics, const Router& router) {
@@ -67,6 +74,7 @@ class StatusPages final : public OwnPages {
   const Options& options_;
   const BackendSet& backends_;
   const SystemSample& system_;
+  const MemoryState& memory_;
   const Log& log_;
   const TimePoint started_;
   std::vector<const WorkerMetrics*> workers_;

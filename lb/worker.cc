@@ -14,6 +14,9 @@ constexpr std::size_t kHeadAdditions = 1024;
 constexpr int kLastAccepts = 64;
 constexpr std::size_t kMailboxCapacity = 16 * 1024;
 constexpr std::size_t kCachedBlocks = 256;
+constexpr std::size_t kCachedFeedBlocks = 16;
+// What a socket gets instead of the kernel's tuning when socket memory is short.
+constexpr std::size_t kSmallSocketBuffer = 16 * 1024;
 constexpr std::size_t kPipeBytes = 256 * 1024;
 constexpr std::size_t kMaxPipes = 128;
 constexpr std::size_t kCachedPipes = 16;
@@ -55,6 +58,10 @@ Worker::Worker(Shared& shared, std::uint32_t index, std::uint64_t seed)
                           static_cast<std::size_t>(shared.options.max_header_bytes.bytes)) +
                      kHeadAdditions,
                  connection_capacity(shared.options) * 4, kCachedBlocks),
+      feed_blocks_(static_cast<std::size_t>(shared.options.proxy_feed_buffer_bytes.bytes > 0
+                                                ? shared.options.proxy_feed_buffer_bytes.bytes
+                                                : shared.options.proxy_buffer_bytes.bytes),
+                   connection_capacity(shared.options), kCachedFeedBlocks),
       head_blocks_(static_cast<std::size_t>(shared.options.max_header_bytes.bytes) * 2 + kHeadAdditions,
                    connection_capacity(shared.options) * 2, 8),
       pipes_(kPipeBytes, kMaxPipes, kCachedPipes),
@@ -286,7 +293,7 @@ bool Worker::ask_others_to_reclaim() {
 }
 
 bool Worker::admit_connection() {
-  const std::uint32_t burst = shared_.memory_clear.load(std::memory_order_relaxed) ? shared_.client_burst : 0;
+  const std::uint32_t burst = shared_.memory.clear.load(std::memory_order_relaxed) ? shared_.client_burst : 0;
   const std::uint32_t cap = shared_.client_cap + burst;
   if (shared_.clients.try_reserve(cap)) return true;
   // At the cap an idle one of ours makes room, else one of another worker's.
@@ -302,6 +309,12 @@ bool Worker::admit_connection() {
 void Worker::on_accept(const Listener&, Fd fd, const Address& peer) {
   if (!admit_connection()) return;
   metrics_.client_accepted.add();
+  if (shared_.memory.small_buffers.load(std::memory_order_relaxed)) {
+    const Options& options = shared_.options;
+    set_socket_buffers(fd.get(),
+                       socket_buffers(static_cast<std::size_t>(options.socket_read_buffer_bytes.bytes),
+                                      static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes)));
+  }
   Downstream* downstream = downstreams_.create(*this, std::move(fd), peer);
   if (downstream == nullptr) {
     shared_.clients.release();
@@ -313,6 +326,22 @@ void Worker::on_accept(const Listener&, Fd fd, const Address& peer) {
     shared_.clients.release();
     downstreams_.retire(downstream->self());
   }
+}
+
+SocketBuffers Worker::socket_buffers(std::size_t read_bytes, std::size_t write_bytes) const {
+  const bool small = shared_.memory.small_buffers.load(std::memory_order_relaxed);
+  return {read_bytes == 0 && small ? kSmallSocketBuffer : read_bytes,
+          write_bytes == 0 && small ? kSmallSocketBuffer : write_bytes};
+}
+
+// Closes what idles and gives back what it held. New requests are refused where they start.
+void Worker::shed() {
+  downstreams_.for_each([](Downstream& one) {
+    if (one.used()) one.close_if_idle();  // who has just come gets an answer
+  });
+  pool_.close_all();
+  for (BufferPool* blocks : {&small_blocks_, &io_blocks_, &feed_blocks_, &head_blocks_}) blocks->trim();
+  pipes_.trim();
 }
 
 void Worker::start_accepting() {
@@ -350,6 +379,8 @@ void Worker::on_mail(WorkerMail mail) {
     case WorkerMail::Kind::ReclaimClient:
       reclaim_client();
       return;
+    case WorkerMail::Kind::Shed:
+      return shed();
     case WorkerMail::Kind::StartAccepting:
       return start_accepting();
     case WorkerMail::Kind::BeginDrain:

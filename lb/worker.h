@@ -16,6 +16,7 @@
 #include "common/pipe_pool.h"
 #include "common/rng.h"
 #include "common/slab.h"
+#include "common/socket.h"
 #include "common/timer_list.h"
 #include "lb/downstream.h"
 #include "lb/exchange.h"
@@ -81,7 +82,12 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   Slab<Tunnel>& tunnels() { return tunnels_; }
   Rng& rng() { return rng_; }
   bool draining() const { return draining_; }
-  bool cutting() const { return cutting_; }  // what ends now is ended by us
+  bool shedding() const { return shared_.memory.shedding.load(std::memory_order_relaxed); }
+  // Connections end with the response that is being made.
+  bool ends_connections() const { return draining_ || shedding(); }
+  // The buffers for a new socket (0: tuned by the kernel), with the options' fixed sizes.
+  SocketBuffers socket_buffers(std::size_t read_bytes, std::size_t write_bytes) const;
+  bool cutting() const { return cutting_; }        // what ends now is ended by us
   bool reclaiming() const { return reclaiming_; }  // a connection is closed to make room, not for its age
 
   // A block with room for `bytes`: 4 KiB, one I/O buffer, or twice the head limit. !valid() when memory is
@@ -90,6 +96,10 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   // A block for what the access log keeps of a request.
   Buffer acquire_access_block() { return access_blocks_.acquire(); }
   Buffer acquire_io_block() { return io_blocks_.acquire(); }
+  // For the body of a response: feeds may have a size of their own.
+  Buffer acquire_body_block(TransportClass transport) {
+    return transport == TransportClass::Feed ? feed_blocks_.acquire() : io_blocks_.acquire();
+  }
   BufferPool& io_blocks() { return io_blocks_; }
   std::size_t io_block_bytes() const { return io_blocks_.block_bytes(); }
   const HeadLimits& request_limits() const { return request_limits_; }
@@ -129,6 +139,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   bool ask_others_to_reclaim();
   void start_accepting();
   void stop_accepting();
+  void shed();
   void close_tunnels(std::uint64_t keep);
 
   Shared& shared_;
@@ -139,6 +150,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   WorkerTimers timers_;
   BufferPool small_blocks_;
   BufferPool io_blocks_;
+  BufferPool feed_blocks_;
   BufferPool head_blocks_;
   PipePool pipes_;
   BufferPool access_blocks_;

@@ -157,10 +157,13 @@ class Balancer(Program):
         with open(self.config_path, "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n" + extra)
 
-    def start(self, healthy=None, timeout=10, open_files=0):
-        """Starts, and waits until `healthy` backends are (all, when not given). `open_files`: its ulimit -n."""
-        limit = ["prlimit", f"--nofile={open_files}"] if open_files else []
-        self.spawn(limit + [program("lb"), "-c", self.config_path])
+    def start(self, healthy=None, timeout=10, open_files=0, within=""):
+        """Starts, and waits until `healthy` backends are (all, when not given). `open_files`: its ulimit -n; `within`: the
+        cgroup.procs file of the cgroup it runs in."""
+        before = ["prlimit", f"--nofile={open_files}"] if open_files else []
+        if within:
+            before = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', within] + before
+        self.spawn(before + [program("lb"), "-c", self.config_path])
         wanted = len(self.backends) if healthy is None else healthy
 
         def ready():

@@ -20,7 +20,9 @@ namespace dlb::lb {
 struct RecordedEvents final : BackendEvents {
   void on_capacity_change(std::uint32_t backend) override { capacity.push_back(backend); }
   void on_backend_out(std::uint32_t backend) override { out.push_back(backend); }
+  void on_memory_guard(bool shedding) override { guard.push_back(shedding); }
   std::vector<std::uint32_t> capacity, out;
+  std::vector<bool> guard;
 };
 
 struct MonitorScene {

@@ -43,6 +43,7 @@ struct Scene {
                       .workers = workers,
                       .routers = routers,
                       .system = system,
+                      .memory = memory,
                       .now = at(10s),
                       .wall_us = 1'789'000'000'000'000,
                       .started = at(0s),
@@ -56,6 +57,7 @@ struct Scene {
   std::unique_ptr<Router> router;
   WorkerMetrics metrics;
   SystemSample system;
+  MemoryState memory;
   bool draining = false;
   std::vector<const WorkerMetrics*> workers{&metrics};
   std::vector<const Router*> routers{};
@@ -259,7 +261,7 @@ TEST_CASE("the format of /lb/metrics by query, then by Accept") {
 TEST_CASE("pages by path") {
   Scene scene;
   Log log(LogConfig{.fd = -1});
-  StatusPages pages(scene.options, *scene.backends, scene.system, log);
+  StatusPages pages(scene.options, *scene.backends, scene.system, scene.memory, log);
   pages.add_worker(scene.metrics, *scene.router);
   CHECK(pages.render("/lb/health", "", "").status == 503);
   scene.set_healthy(0);
