@@ -138,7 +138,7 @@ if ((!quick)); then
   if ((asan_built)); then
     stage "Integration (ASan and UBSan build)"
     integration asan --programs build/asan/bin --time-factor 4 --only lb_proxy --only lb_framing --only lb_failures \
-      --only lb_queue --only lb_endings --only backend_store --only backend_outage
+      --only lb_queue --only lb_endings --only backend_outage
   fi
 
   stage "Integration (TSan build, two workers)"
