@@ -253,6 +253,8 @@ start_lb() {
   {
     echo "# Written by local.sh at each start."
     echo "listen = \":$(port_lb)\""
+    # wss-listen on P+1 comes with the backends' WebSocket listener, which is not there yet.
+    echo 'tunnel-drain-timeout = "5s"'  # within STOP_WITHIN
     for name in $(backend_names); do
       i=$(index_of "$name")
       printf '\n[[backend]]\nid  = "%s"\nurl = "http://127.0.0.1:%s"\nwss = "127.0.0.1:%s"\n' \

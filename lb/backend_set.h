@@ -40,6 +40,11 @@ class SlotCounter {
                                            std::memory_order_relaxed));
     return true;
   }
+  // Reserves one when exactly `seen` are taken still: for a choice that was made by that figure.
+  bool try_reserve_at(std::uint32_t seen) {
+    return taken_.compare_exchange_strong(seen, seen + 1, std::memory_order_acq_rel,
+                                          std::memory_order_relaxed);
+  }
   void release() { taken_.fetch_sub(1, std::memory_order_acq_rel); }
   std::uint32_t taken() const { return taken_.load(std::memory_order_relaxed); }
 

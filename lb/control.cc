@@ -2,11 +2,12 @@
 
 namespace dlb::lb {
 
-Control::Control(const Options& options, BackendSet& backends, SystemSample& system, MemoryState& memory,
-                 BackendEvents& events, Log& log)
+Control::Control(const Options& options, BackendSet& backends, const TunnelPools& pools, SystemSample& system,
+                 MemoryState& memory, BackendEvents& events, Log& log)
     : timers_(loop_),
       health_(loop_, timers_, options, backends, events, log),
       stats_(loop_, timers_, options, backends, events, log),
+      tunnel_health_(loop_, timers_, options, pools, log),
       system_(timers_, system, CgroupPaths{.cgroup_root = options.cgroup_root}),
       memory_(timers_, options, memory, events, log) {}
 

@@ -21,14 +21,15 @@
 #include "lb/options.h"
 #include "lb/stats_poller.h"
 #include "lb/system_monitor.h"
+#include "lb/tunnel_health.h"
 
 namespace dlb::lb {
 
 class Control {
  public:
   // All references must outlive it. Nothing is sent before start().
-  Control(const Options& options, BackendSet& backends, SystemSample& system, MemoryState& memory,
-          BackendEvents& events, Log& log);
+  Control(const Options& options, BackendSet& backends, const TunnelPools& pools, SystemSample& system,
+          MemoryState& memory, BackendEvents& events, Log& log);
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
   ~Control();  // stops
@@ -47,6 +48,7 @@ class Control {
   TimerHeap timers_;
   HealthChecker health_;
   StatsPoller stats_;
+  TunnelHealth tunnel_health_;
   SystemMonitor system_;
   MemoryMonitor memory_;
   std::thread thread_;

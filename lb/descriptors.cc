@@ -28,6 +28,10 @@ DescriptorNeeds descriptor_needs(const Options& options, std::size_t backends) {
       static_cast<std::uint64_t>(options.proxy_max_conns_per_host + options.proxy_max_feed_conns_per_host) *
           backends +
       static_cast<std::uint64_t>(options.proxy_max_idle) * workers;
+  // A tunnel of layer 4 has a backend connection of its own.
+  if (!options.wss_listen.empty()) needs.upstreams += static_cast<std::uint64_t>(options.wss_max_connections);
+  if (!options.tcp.empty()) needs.upstreams += static_cast<std::uint64_t>(options.client_max_connections);
+  for (const TcpOption& tcp : options.tcp) needs.probes += tcp.backends.size();
   needs.pipes = kPipesPerWorker * workers;
   needs.clients = static_cast<std::uint64_t>(options.client_max_connections);
   needs.burst = static_cast<std::uint64_t>(options.client_connection_burst);

@@ -21,6 +21,11 @@ void Lifecycle::tell_workers(WorkerMail::Kind kind) {
 }
 
 bool Lifecycle::all_checked() const {
+  for (const auto& pool : shared_.tunnel_pools) {
+    for (const auto& backend : pool->backends) {
+      if (backend->http == nullptr && !backend->checked.load(std::memory_order_relaxed)) return false;
+    }
+  }
   return std::all_of(shared_.backends.begin(), shared_.backends.end(), [](const auto& backend) {
     return backend->checked_at_ns.load(std::memory_order_relaxed) != 0;
   });

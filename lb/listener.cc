@@ -40,6 +40,23 @@ Result<std::vector<Listener>> open_listeners(const Options& options, const Loade
     return {};
   };
   if (auto opened = open(ListenerKind::Http, options.listen, "listen"); !opened) return opened.error();
+  // In the order of make_tunnel_pools().
+  std::uint32_t pool = 0;
+  const auto tunnel_listener = [&] {
+    listeners.back().pool = pool++;
+    set_urgent_inline(listeners.back().fd.get());
+  };
+  for (const TcpOption& tcp : options.tcp) {
+    if (auto opened = open(ListenerKind::Tcp, tcp.listen, "tcp"); !opened) {
+      return Error{tcp.place + ": " + opened.error().text};
+    }
+    tunnel_listener();
+  }
+  if (!options.wss_listen.empty()) {
+    if (auto opened = open(ListenerKind::Wss, options.wss_listen, "wss-listen"); !opened)
+      return opened.error();
+    tunnel_listener();
+  }
   return listeners;
 }
 

@@ -18,12 +18,15 @@ struct Options;
 
 enum class ListenerKind : std::uint8_t {
   Http,  // listen
+  Tcp,   // a [[tcp]] table
+  Wss,   // wss-listen
 };
 
 struct Listener {
   ListenerKind kind = ListenerKind::Http;
   std::string option;  // the option that it comes from, for messages and logs
   Fd fd;
+  std::uint32_t pool = 0;  // of Tcp and Wss: which of Shared::tunnel_pools
 };
 
 // Opens every listener of `options`. The error is one line that names the option and says what to do.

@@ -91,12 +91,14 @@ int run(Options& options, const LoadedOptions& loaded) {
 
   const std::unique_ptr<BackendSet> backends = make_backend_set(options);
   const DescriptorPlan descriptors = raise_descriptor_limit(options, backends->size(), log);
+  TunnelPools pools = make_tunnel_pools(options, *backends);
   SystemSample system;
   MemoryState memory;
   StatusPages pages(options, *backends, system, memory, log);
+  pages.set_tunnel_pools(pools);
   EventsToWorkers events;
-  Control control(options, *backends, system, memory, events, log);
-  Shared shared(options, *backends, memory, control.passive(), pages, log);
+  Control control(options, *backends, pools, system, memory, events, log);
+  Shared shared(options, *backends, pools, memory, control.passive(), pages, log);
   shared.access_log = access_log->get();
   pages.set_access_log(shared.access_log);
   events.bind(shared.workers);
@@ -146,8 +148,9 @@ int main(int argc, char** argv) {
   using namespace dlb;
   using namespace dlb::lb;
   if (argc == 2 && std::string_view(argv[1]) == "--metrics-markdown") {  // for the README
-    std::printf("%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
+    std::printf("%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
                 metrics_markdown(tunnel_metric_rows()).c_str(),
+                metrics_markdown(tunnel_backend_metric_rows(), "listener, backend").c_str(),
                 metrics_markdown(backend_metric_rows(), "backend").c_str());
     return 0;
   }

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 
 #include "common/clock.h"
 #include "common/metric.h"
@@ -15,6 +17,7 @@
 #include "lb/options.h"
 #include "lb/router.h"
 #include "lb/system_monitor.h"
+#include "lb/tunnel_pool.h"
 
 namespace dlb::lb {
 
@@ -51,10 +54,22 @@ struct BackendFigures {
   double score() const;
 };
 
-std::span<const MetricRow> lb_metric_rows();       // of LbTotals
-std::span<const MetricRow> tunnel_metric_rows();   // of LbTotals too
-std::span<const MetricRow> backend_metric_rows();  // of BackendFigures, label `backend`
+// One backend of a layer-4 listener.
+struct TunnelFigures {
+  const TunnelBackend& backend;
+  TimePoint now;
+};
+
+std::span<const MetricRow> lb_metric_rows();              // of LbTotals
+std::span<const MetricRow> tunnel_metric_rows();          // of LbTotals too
+std::span<const MetricRow> tunnel_backend_metric_rows();  // of TunnelFigures, labels `listener`, `backend`
+std::span<const MetricRow> backend_metric_rows();         // of BackendFigures, label `backend`
 std::span<const MetricRow>
 backend_counter_rows();  // those of them that /lb/status does not show in words of its own
+
+// The layer-4 listeners with their backends: as `"tunnel_pools":[…]` of the object that `json` is in, and in
+// Prometheus' format.
+void write_tunnel_pools(JsonWriter& json, std::span<const std::unique_ptr<TunnelPool>> pools, TimePoint now);
+void append_tunnel_pools(std::string& out, std::span<const std::unique_ptr<TunnelPool>> pools, TimePoint now);
 
 }  // namespace dlb::lb

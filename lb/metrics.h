@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/histogram.h"
 #include "lb/rate_window.h"
+#include "lb/tunnel_pool.h"
 
 namespace dlb::lb {
 
@@ -102,7 +103,14 @@ struct alignas(64) WorkerMetrics {
   WorkerCount client_bytes_in, client_bytes_out;
 
   // --- Tunnels (their bytes are counted among the client's as well).
-  WorkerCount tunnels_opened;                     // by an upgrade
+  std::array<WorkerCount, 3> tunnels_by_kind, tunnels_opened_by_kind;  // by TunnelKind; the first are gauges
+  WorkerCount& tunnels_active(TunnelKind kind) { return tunnels_by_kind[static_cast<std::size_t>(kind)]; }
+  WorkerCount& tunnels_opened(TunnelKind kind) {
+    return tunnels_opened_by_kind[static_cast<std::size_t>(kind)];
+  }
+  WorkerCount tunnel_connect_failures;            // to one backend; the next was tried
+  WorkerCount tunnels_without_backend;            // closed: none was usable, or every connect failed
+  WorkerCount tunnels_over_limit;                 // closed: wss-max-connections
   WorkerCount tunnel_bytes_in, tunnel_bytes_out;  // from and to clients
   WorkerCount tunnel_timeouts;                    // tunnel-timeout, or half-closed without progress
 

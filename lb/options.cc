@@ -14,6 +14,7 @@
 
 #include "common/log.h"
 #include "lb/access_log.h"
+#include "lb/tunnel_options.h"
 
 namespace dlb::lb {
 namespace {
@@ -33,6 +34,18 @@ constexpr OptionRow kBackendRows[] = {
         "weight", {.min = 0, .max = 65535, .help = "Share of traffic; 0 gets no new request."}),
 };
 
+constexpr std::string_view kTcpPolicies[] = {"round_robin", "least_conn"};
+
+constexpr OptionRow kTcpRows[] = {
+    option<&TcpOption::listen>("listen", {.unit = "address", .help = "Where it listens."}),
+    option<&TcpOption::policy>("policy",
+                               {.choices = kTcpPolicies, .help = "How a connection's backend is chosen."}),
+    option<&TcpOption::backends>("backends",
+                                 {.unit = "addresses", .help = "host:port or unix:/path, 1 to 64 of them."}),
+    option<&TcpOption::send_proxy_protocol>(
+        "send-proxy-protocol", {.help = "Tell the backend the client's address by a PROXY v2 header."}),
+};
+
 constexpr OptionRow kRows[] = {
     // Listening
     option<&Options::listen>("listen", {.unit = "address", .help = "Public HTTP listener."}),
@@ -48,6 +61,21 @@ constexpr OptionRow kRows[] = {
     option<&Options::backends_file>(
         "backends-file",
         {.unit = "file", .help = "JSON array of {\"name\",\"url\",\"weight\"} instead of [[backend]]."}),
+
+    // Layer 4
+    option_tables<&Options::tcp>("tcp", kTcpRows,
+                                 "One layer-4 listener: listen, policy, backends, send-proxy-protocol."),
+    option<&Options::wss_listen>(
+        "wss-listen", {.unit = "address", .help = "Passes TLS through to the backends' wss; empty: off."}),
+    option<&Options::wss_backends>(
+        "wss-backends",
+        {.unit = "addresses", .help = "Short form: HOST:PORT,HOST:PORT, the wss of each backend in order."}),
+    option<&Options::wss_max_connections>(
+        "wss-max-connections",
+        {.min = 1, .max = kMaxCount, .unit = "connections", .help = "Through wss-listen; more are closed."}),
+    option<&Options::wss_send_proxy_protocol>(
+        "wss-send-proxy-protocol",
+        {.help = "Tell the backends' wss the client's address by a PROXY v2 header."}),
 
     // Routing
     option<&Options::policy>("policy", {.choices = kPolicyNames, .help = "How a backend is chosen."}),
@@ -437,6 +465,8 @@ Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
       }
     }
   }
+
+  if (auto finished = finish_tunnel_options(loaded, options); !finished) return finished;
 
   const auto policy = policy_from_name(options.policy);
   if (!policy) return loaded.at("policy", fmt::format("\"{}\" is no policy", options.policy));

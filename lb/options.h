@@ -25,7 +25,18 @@ struct BackendOption {
   std::string wss;          // where wss-listen sends this backend's share
   std::int64_t weight = 1;  // 0: gets no new request
   Address address;          // the url, resolved by finish_options()
+  Address wss_address;      // likewise
   std::string place;        // where it was given, for messages: `FILE:LINE`
+};
+
+// One row of [[tcp]]: a layer-4 listener.
+struct TcpOption {
+  std::string listen;
+  std::string policy = "round_robin";
+  std::vector<std::string> backends;  // host:port or unix:/path
+  bool send_proxy_protocol = false;
+  std::vector<Address> addresses;  // of `backends`, resolved by finish_options()
+  std::string place;
 };
 
 enum class HealthMethod : std::uint8_t { Get, Head, Tcp };
@@ -41,6 +52,13 @@ struct Options {
   std::vector<BackendOption> backends;
   std::vector<std::string> backend_urls;  // --backends URL,URL
   std::string backends_file;              // JSON array of {"name","url","weight"?}
+
+  // Layer 4
+  std::vector<TcpOption> tcp;
+  std::string wss_listen;                 // empty: off
+  std::vector<std::string> wss_backends;  // --wss-backends HOST:PORT,…: of the backends, in their order
+  std::int64_t wss_max_connections = 512;
+  bool wss_send_proxy_protocol = false;
 
   // Routing
   std::string policy = "score";

@@ -14,6 +14,7 @@
 #include "lb/listener.h"
 #include "lb/memory_monitor.h"
 #include "lb/options.h"
+#include "lb/tunnel_pool.h"
 
 namespace dlb::lb {
 
@@ -66,10 +67,11 @@ struct WorkerMail {
 };
 
 struct Shared {
-  Shared(const Options& options_in, BackendSet& backends_in, const MemoryState& memory_in,
-         PassiveHealth& passive_in, OwnPages& pages_in, Log& log_in)
+  Shared(const Options& options_in, BackendSet& backends_in, const TunnelPools& pools_in,
+         const MemoryState& memory_in, PassiveHealth& passive_in, OwnPages& pages_in, Log& log_in)
       : options(options_in),
         backends(backends_in),
+        tunnel_pools(pools_in),
         memory(memory_in),
         passive(passive_in),
         pages(pages_in),
@@ -77,6 +79,7 @@ struct Shared {
 
   const Options& options;
   BackendSet& backends;
+  const TunnelPools& tunnel_pools;  // one for each layer-4 listener, by Listener::pool
   const MemoryState& memory;
   PassiveHealth& passive;
   OwnPages& pages;

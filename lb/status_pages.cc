@@ -166,6 +166,7 @@ std::string status_json(const StatusView& view) {
   json.key("backends").begin_array();
   for (const auto& backend : view.backends) write_backend(json, *backend, view);
   json.end_array();
+  write_tunnel_pools(json, view.pools, view.now);
   json.key("config");
   write_config_json(json, view.options);
   json.end_object();
@@ -186,7 +187,9 @@ std::string metrics_json(const StatusView& view) {
     append_json_members(json, backend_metric_rows(), figures);
     json.end_object();
   }
-  json.end_array().end_object();
+  json.end_array();
+  write_tunnel_pools(json, view.pools, view.now);
+  json.end_object();
   return out;
 }
 
@@ -202,6 +205,7 @@ std::string metrics_prometheus(const StatusView& view) {
     series.push_back({metric_label("backend", backend->id), &figures.back()});
   }
   append_prometheus(out, backend_metric_rows(), std::span<const MetricSeries<BackendFigures>>(series));
+  append_tunnel_pools(out, view.pools, view.now);
   return out;
 }
 
@@ -225,6 +229,7 @@ OwnPages::Page StatusPages::render(std::string_view path, std::string_view query
                         .routers = routers_,
                         .system = system_,
                         .memory = memory_,
+                        .pools = pools_,
                         .now = monotonic_now(),
                         .wall_us = wall_now_us(),
                         .started = started_,

@@ -23,6 +23,7 @@ struct StatusView {
   std::span<const Router* const> routers;
   const SystemSample& system;
   const MemoryState& memory;
+  std::span<const std::unique_ptr<TunnelPool>> pools{};
   TimePoint now;
   std::int64_t wall_us = 0;
   TimePoint started;
@@ -58,7 +59,8 @@ class StatusPages final : public OwnPages {
         log_(log),
         started_(monotonic_now()) {}
 
-  // Before the first render().
+  // Both before the first render().
+  void set_tunnel_pools(const TunnelPools& pools) { pools_ = pools; }
   void add_worker(const WorkerMetrics& metrics, const Router& router) {
     workers_.push_back(&metrics);
     routers_.push_back(&router);
@@ -77,6 +79,7 @@ class StatusPages final : public OwnPages {
   const MemoryState& memory_;
   const Log& log_;
   const TimePoint started_;
+  std::span<const std::unique_ptr<TunnelPool>> pools_;
   std::vector<const WorkerMetrics*> workers_;
   std::vector<const Router*> routers_;
   const AccessLog* access_log_ = nullptr;

@@ -18,7 +18,9 @@ Tunnel::~Tunnel() { DLB_CHECK(state_ == State::Closed); }
 void Tunnel::join(Transport downstream, Transport upstream, Backend& backend, Firsts firsts) {
   backend_ = &backend;
   backend_->tunnels.try_reserve(0);
-  worker_.metrics().tunnels_opened.add();
+  holds_client_ = true;
+  worker_.metrics().tunnels_active(kind_).add();
+  worker_.metrics().tunnels_opened(kind_).add();
   downstream_.transport = std::move(downstream);
   upstream_.transport = std::move(upstream);
   downstream_.transport.rebind(worker_.loop(), downstream_);
@@ -43,6 +45,10 @@ void Tunnel::arm_deadline() {
       return timers.tunnel.arm(timer_);
     case State::HalfClosed:
       return timers.client_write.arm(timer_);
+    case State::Connecting:
+      return timers.connect.arm(timer_);
+    case State::Refusing:
+      return timers.client_linger.arm(timer_);
     case State::Starting:
     case State::Closed:
       return timer_.cancel();
@@ -51,8 +57,21 @@ void Tunnel::arm_deadline() {
 
 void Tunnel::on_side_events(Side& side, std::uint32_t events) {
   side.transport.note_events(events);
-  if ((events & EPOLLERR) != 0) note_reset(side);
-  if (state_ == State::Open || state_ == State::HalfClosed) pump();
+  switch (state_) {
+    case State::Connecting:
+      if (&side == &upstream_) return on_connect_events();
+      if ((events & EPOLLERR) != 0) close();  // the client is gone; a FIN of it is passed on later
+      return;
+    case State::Open:
+    case State::HalfClosed:
+      if ((events & EPOLLERR) != 0) note_reset(side);
+      return pump();
+    case State::Refusing:
+      return drop_input();
+    case State::Starting:
+    case State::Closed:
+      return;
+  }
 }
 
 // Both directions, until neither moves or the turn's budget is spent. May close.
@@ -120,27 +139,34 @@ void Tunnel::count(const TunnelRelay::Pumped& up, const TunnelRelay::Pumped& dow
     metrics.client_bytes_out.add(down.written);
     metrics.tunnel_bytes_out.add(down.written);
   }
-  if (down.read > 0) lb::count(backend_->counters.bytes_in, down.read);
-  if (up.written > 0) lb::count(backend_->counters.bytes_out, up.written);
+  if (down.read > 0) lb::count(backend_ ? backend_->counters.bytes_in : target_->bytes_in, down.read);
+  if (up.written > 0) lb::count(backend_ ? backend_->counters.bytes_out : target_->bytes_out, up.written);
 }
 
 void Tunnel::on_timer(Timer&) {
-  worker_.metrics().tunnel_timeouts.add();
+  if (state_ == State::Connecting) {
+    connect_failed();
+    return connect_next();
+  }
+  if (state_ != State::Refusing) worker_.metrics().tunnel_timeouts.add();
   close();
 }
 
 void Tunnel::close(char who) {
   if (state_ == State::Closed) return;
-  const bool joined = state_ != State::Starting;
   enter(State::Closed);
-  worker_.metrics().client_tunnels.sub();
+  WorkerMetrics& metrics = worker_.metrics();
+  metrics.client_tunnels.sub();
   to_upstream_.abandon();
   to_downstream_.abandon();
   downstream_.transport.close(worker_.loop());
   upstream_.transport.close(worker_.loop());
-  if (joined) {
+  if (backend_ != nullptr) backend_->tunnels.release();
+  if (target_ != nullptr) target_->active.release();
+  if (holds_pool_) pool_->connections.release();
+  if (holds_client_) {
+    metrics.tunnels_active(kind_).sub();
     worker_.shared().clients.release();
-    backend_->tunnels.release();
   }
   if (access_.note.wanted()) {
     access_.end = {who, who == '-' ? '-' : 'T'};

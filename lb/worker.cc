@@ -306,7 +306,7 @@ bool Worker::admit_connection() {
   return false;
 }
 
-void Worker::on_accept(const Listener&, Fd fd, const Address& peer) {
+void Worker::on_accept(const Listener& listener, Fd fd, const Address& peer) {
   if (!admit_connection()) return;
   metrics_.client_accepted.add();
   if (shared_.memory.small_buffers.load(std::memory_order_relaxed)) {
@@ -315,6 +315,7 @@ void Worker::on_accept(const Listener&, Fd fd, const Address& peer) {
                        socket_buffers(static_cast<std::size_t>(options.socket_read_buffer_bytes.bytes),
                                       static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes)));
   }
+  if (listener.kind != ListenerKind::Http) return accept_tunnel(listener, std::move(fd), peer);
   Downstream* downstream = downstreams_.create(*this, std::move(fd), peer);
   if (downstream == nullptr) {
     shared_.clients.release();
@@ -342,6 +343,13 @@ void Worker::shed() {
   pool_.close_all();
   for (BufferPool* blocks : {&small_blocks_, &io_blocks_, &feed_blocks_, &head_blocks_}) blocks->trim();
   pipes_.trim();
+}
+
+void Worker::accept_tunnel(const Listener& listener, Fd fd, const Address& peer) {
+  Tunnel* tunnel = tunnels_.create(*this);
+  if (tunnel != nullptr) return tunnel->accept(std::move(fd), peer, *shared_.tunnel_pools[listener.pool]);
+  shared_.clients.release();
+  metrics_.client_refused.add();
 }
 
 void Worker::start_accepting() {
@@ -397,6 +405,7 @@ void Worker::on_mail(WorkerMail mail) {
       downstreams_.for_each([](Downstream& one) { one.close(); });
       return close_tunnels(0);
     case WorkerMail::Kind::CutRequests:
+      cutting_ = true;
       downstreams_.for_each([](Downstream& one) { one.close(); });
       return;
     case WorkerMail::Kind::KeepTunnels:

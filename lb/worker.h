@@ -137,6 +137,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   bool admit_connection();
   bool reclaim_client();
   bool ask_others_to_reclaim();
+  void accept_tunnel(const Listener& listener, Fd fd, const Address& peer);
   void start_accepting();
   void stop_accepting();
   void shed();

@@ -5,6 +5,7 @@ import signal
 import threading
 
 from case import Case, main
+from ports import free_port
 from raw import G, RawClient, wire
 from scripted import OK
 from waiting import TIME_FACTOR, pause, wait_until
@@ -104,6 +105,42 @@ class Workers(Case):
         self.together(flapping, client, client, client, leaver, leaver, reader)
         balancer.wait_quiet()
         self.assertTrue(balancer.backend("a")["healthy"])
+
+    def test_tunnels(self):
+        """Upgrades and layer 4 on two workers: they share pools, gauges and the clients' places."""
+        def handler(connection, request):
+            connection.send("HTTP/1.1 101 Switching|Upgrade: echo||")
+            connection.done()
+            while connection.fill():
+                connection.send(connection.buffer)
+                connection.buffer = b""
+
+        backend = self.scripted(handler)
+        server = self.scripted(handler)
+        port = free_port()
+        extra = f'[[tcp]]\nlisten = "127.0.0.1:{port}"\npolicy = "least_conn"\nbackends = {["127.0.0.1:%d" % server.port]}\n'
+        balancer = self.balancer(backend, workers=2, extra=extra)
+        wait_until(lambda: balancer.status()["tunnel_pools"][0]["backends"][0]["usable"], 5, "the check")
+
+        def client(number):
+            chance = random.Random(number)
+            for turn in range(6):
+                with RawClient((balancer.port, port)[(number + turn) % 2]) as connection:
+                    connection.send("GET / HTTP/1.1|Host: a|Connection: upgrade|Upgrade: echo||")
+                    self.assertEqual(connection.read_response().status, 101)
+                    for _ in range(4):
+                        data = chance.randbytes(chance.choice((10, 30000)))
+                        connection.send(data)
+                        self.assertEqual(connection.read_exactly(len(data)), data)
+                    if chance.random() < 0.5:
+                        connection.reset()
+
+        self.together(*[lambda number=number: client(number) for number in range(12)])
+        wait_until(lambda: balancer.metrics()["connections"]["client"]["tunnel"] == 0, 5, "the tunnels to end")
+        metrics = balancer.metrics()
+        self.assertEqual(metrics["tunnels"]["opened"], {"upgrade": 36, "tcp": 36, "wss": 0})
+        self.assertEqual(sum(metrics["tunnels"]["active"].values()) + metrics["tunnel_pools"][0]["connections"], 0)
+        self.assertEqual(metrics["backends"][0]["connections"]["tunnels"], 0)
 
     def test_drain(self):
         def handler(connection, request):

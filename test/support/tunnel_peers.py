@@ -2,8 +2,8 @@
 
 import hashlib
 import os
-import queue
 import random
+import select
 import socket
 import threading
 
@@ -29,11 +29,11 @@ def take_over(connection, timeout=15.0):
 
 
 class RawServer:
-    """Accepts and does nothing else: each connection is handed to the test by next()."""
+    """Accepts and does nothing else: who speaks is handed to the test by speaking()."""
 
     def __init__(self, name="raw", port=0):
         self.name = name
-        self.accepted = queue.Queue()
+        self.lock, self.silent = threading.Lock(), []
         self.listen(port)
 
     def listen(self, port):
@@ -51,19 +51,31 @@ class RawServer:
             except OSError:
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.accepted.put(Accepted(sock))
+            with self.lock:
+                self.silent.append(Accepted(sock))
 
     @property
     def address(self):
         return f"127.0.0.1:{self.port}"
 
-    def next(self):
-        """The next connection over which something came: health checks connect and say nothing."""
-        while True:
-            peer = self.accepted.get(timeout=10 * TIME_FACTOR)
-            if peer.fill():
-                return peer
-            peer.close()
+    def speaking(self):
+        """One connection over which something came, or None; health checks connect and say nothing."""
+        with self.lock:
+            for peer in list(self.silent):
+                if select.select([peer.sock], [], [], 0)[0]:
+                    self.silent.remove(peer)
+                    if peer.fill():
+                        return peer
+                    peer.close()
+        return None
+
+    def welcome_all(self, data):
+        with self.lock:
+            for peer in self.silent:
+                try:
+                    peer.send(data)
+                except OSError:
+                    pass  # a check that has left
 
     def refuse(self):
         try:
@@ -71,6 +83,16 @@ class RawServer:
         except OSError:
             pass
         self.listener.close()
+
+    def close_all(self):
+        self.refuse()
+        self.close_silent()
+
+    def close_silent(self):
+        with self.lock:
+            for peer in self.silent:
+                peer.close()
+            self.silent.clear()
 
     def accept_again(self):
         self.listen(self.port)

@@ -133,6 +133,41 @@ TEST_CASE("two backends of one name are refused, with the line of the second") {
   CHECK_THAT(load({"--backends", "http://127.0.0.1:1,http://127.0.0.1:1"}).error, Contains("two backends"));
 }
 
+TEST_CASE("[[tcp]] tables and the wss addresses") {
+  const Folder folder;
+  const std::string start = "[[backend]]\nurl = \"http://127.0.0.1:1\"\n";
+  const std::string file =
+      folder.write("lb.conf", "wss-listen = \":2\"\nwss-backends = [\"127.0.0.1:3\"]\n" + start +
+                                  "[[tcp]]\nlisten = \":4\"\nbackends = [\"127.0.0.1:5\", \"unix:/s\"]\n"
+                                  "policy = \"least_conn\"\nsend-proxy-protocol = true\n");
+  const Loaded loaded = load({"-c", file});
+  REQUIRE(loaded.error == "");
+  CHECK(loaded.options.backends[0].wss_address.to_string() == "127.0.0.1:3");
+  REQUIRE(loaded.options.tcp.size() == 1);
+  const TcpOption& tcp = loaded.options.tcp[0];
+  CHECK(tcp.policy == "least_conn");
+  CHECK(tcp.send_proxy_protocol);
+  REQUIRE(tcp.addresses.size() == 2);
+  CHECK(tcp.addresses[0].port() == 5);
+  CHECK(tcp.addresses[1].is_unix());
+
+  const auto fault = [&](const std::string& text) {
+    return load({"-c", folder.write("bad.conf", text)}).error;
+  };
+  CHECK_THAT(fault(start + "[[tcp]]\nbackends = [\"127.0.0.1:5\"]\n"),
+             Contains("bad.conf:3") && Contains("listen"));
+  CHECK_THAT(fault(start + "[[tcp]]\nlisten = \":4\"\n"), Contains("1 to 64 backends"));
+  CHECK_THAT(fault(start + "[[tcp]]\nlisten = \":4\"\nbackends = [\"127.0.0.1:0\"]\n"), Contains("port 0"));
+  CHECK_THAT(fault(start + "[[tcp]]\nlisten = \":4\"\nbackends = [\"a:1\"]\npolicy = \"score\"\n"),
+             Contains("policy"));
+  CHECK_THAT(fault("wss-listen = \":2\"\n" + start), Contains("wss-listen") && Contains("0 backends"));
+  CHECK_THAT(fault("wss-backends = [\"127.0.0.1:3\", \"127.0.0.1:4\"]\n" + start),
+             Contains("2 addresses for 1"));
+  CHECK_THAT(fault("wss-backends = [\"127.0.0.1:3\"]\n" + start + "wss = \"127.0.0.1:4\"\n"),
+             Contains("twice"));
+  CHECK_THAT(fault(start + "wss = \"nowhere\"\n"), Contains("bad.conf:1") && Contains("wss"));
+}
+
 TEST_CASE("urls that can't be used are refused with a sentence") {
   CHECK_THAT(load({"--backends", "https://127.0.0.1:6001"}).error, Contains("https") && Contains("http://"));
   CHECK_THAT(load({"--backends", "http://no-such-host.invalid:80"}).error, Contains("no-such-host.invalid"));
