@@ -117,7 +117,7 @@ $(BUILD)/unit/$(1): $$(call objs,$$(call unit_srcs,$(1))) $$(CATCH_MAIN) $(2) $(
 unit-$(1): $(BUILD)/unit/$(1)
 	$(BUILD)/unit/$(1)
 endef
-$(eval $(call unit_rules,common,,))
+$(eval $(call unit_rules,common,,-lssl -lcrypto))
 $(eval $(call unit_rules,lb,$$(LB_OBJ),$$(LIBS_lb)))
 $(eval $(call unit_rules,backend,$$(BACKEND_OBJ),$$(LIBS_backend)))
 $(eval $(call unit_rules,loadgen,$$(LOADGEN_OBJ),$$(LIBS_loadgen)))

@@ -20,12 +20,14 @@ void Transport::close(EventLoop& loop) {
   if (!fd_) return;
   loop.remove(source_, fd_.get());
   source_ = {};
+  tls_.reset();
   fd_.reset();
   read_ready_ = write_ready_ = false;
 }
 
 IoResult Transport::read(std::span<char> into) {
   if (!read_ready_ || into.empty()) return {};
+  if (tls_) return tls_read(into);
   for (;;) {
     const ssize_t got = ::recv(fd_.get(), into.data(), into.size(), 0);
     if (got > 0) {
@@ -62,6 +64,10 @@ IoResult Transport::finish_write(ssize_t sent, int err, std::size_t wanted) {
 
 IoResult Transport::write(std::span<const char> bytes) {
   if (!write_ready_ || bytes.empty()) return {};
+  if (tls_) {
+    const iovec part{const_cast<char*>(bytes.data()), bytes.size()};
+    return tls_write(&part, 1);
+  }
   ssize_t sent = 0;
   int err = 0;
   do {
@@ -73,6 +79,7 @@ IoResult Transport::write(std::span<const char> bytes) {
 
 IoResult Transport::writev(const iovec* parts, int count) {
   if (!write_ready_ || count == 0) return {};
+  if (tls_) return tls_write(parts, count);
   std::size_t wanted = 0;
   for (int i = 0; i < count; ++i) wanted += parts[i].iov_len;
   msghdr message{};
@@ -128,6 +135,49 @@ IoResult Transport::splice_from(Pipe& pipe, bool more) {
   return result;
 }
 
-void Transport::shutdown_write() { ::shutdown(fd_.get(), SHUT_WR); }
+void Transport::shutdown_write() {
+  close_waits_ = tls_ && tls_->send_close().status == IoStatus::WouldBlock;
+  if (!close_waits_) ::shutdown(fd_.get(), SHUT_WR);
+}
+
+// --- TLS
+
+bool Transport::start_tls(const TlsContext& context) {
+  tls_ = TlsSession::accept(context, fd_.get());
+  if (tls_ && peer_finished_) tls_->note_finished();
+  return tls_ != nullptr;
+}
+
+void Transport::note_tls_events(std::uint32_t events) {
+  const bool in = (events & (EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+  const bool out = (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
+  if (in) tls_->note_readable();
+  if (out) tls_->note_writable();
+  if ((events & (EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) tls_->note_finished();
+  if (out && tls_->read_wants_write()) read_ready_ = true;
+  if (in && tls_->write_wants_read()) write_ready_ = true;
+  if (out && close_waits_) shutdown_write();
+}
+
+IoResult Transport::handshake() {
+  if (!read_ready_) return {};
+  const IoResult result = tls_->handshake();
+  if (!result.ok() || !tls_->may_have_input()) read_ready_ = false;
+  return result;
+}
+
+IoResult Transport::tls_read(std::span<char> into) {
+  const IoResult result = tls_->read(into);
+  if (!result.ok() || !tls_->may_have_input()) read_ready_ = false;
+  if (result.status == IoStatus::Eof) peer_finished_ = true;
+  if (result.status == IoStatus::Error) peer_finished_ = hung_up_ = true;
+  return result;
+}
+
+IoResult Transport::tls_write(const iovec* parts, int count) {
+  const IoResult result = tls_->write(parts, count);
+  if (!result.ok()) write_ready_ = false;
+  return result;
+}
 
 }  // namespace dlb

@@ -1,4 +1,5 @@
-// Transport: one connected stream socket with its *ready* state, plain today and TLS behind the same calls.
+// Transport: one connected stream socket with its *ready* state, plain or, after start_tls(), TLS behind the
+// same calls.
 //
 // read() and write() do no syscall when the direction is known not to be ready, and they clear ready by the
 // rules of epoll(7): on EAGAIN, or on a short transfer unless the peer's FIN or a hang-up has been seen (then
@@ -9,12 +10,15 @@
 #include <sys/uio.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <tuple>
 
 #include "common/event_loop.h"
 #include "common/fd.h"
 #include "common/io_result.h"
 #include "common/pipe_pool.h"
+#include "common/tls_session.h"
 
 namespace dlb {
 
@@ -43,6 +47,7 @@ class Transport {
     if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) write_ready_ = true;
     if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) peer_finished_ = true;
     if ((events & (EPOLLHUP | EPOLLERR)) != 0) hung_up_ = true;
+    if (tls_) note_tls_events(events);
   }
 
   bool read_ready() const { return read_ready_; }
@@ -54,23 +59,40 @@ class Transport {
   IoResult write(std::span<const char> bytes);
   IoResult writev(const iovec* parts, int count);
   // Whether what is on the wire is what is read and written: plain sockets, never TLS.
-  bool can_splice() const { return true; }
+  bool can_splice() const { return !tls_; }
   // Move bytes between the socket and a pipe without copying them, and keep the pipe's count. The pipe must
   // be empty before splice_to (else a full pipe would look like an empty socket).
   IoResult splice_to(Pipe& pipe, std::size_t most);
   // `more`: further bytes follow at once, so that no small packet is sent for these.
   IoResult splice_from(Pipe& pipe, bool more);
+  // Our side ends, behind what was written: close_notify when TLS, and FIN.
   void shutdown_write();
+  // Before close() at a clean end: with TLS, a close_notify if there is room for it. Plain: nothing.
+  void say_goodbye() {
+    if (tls_) std::ignore = tls_->send_close();
+  }
+
+  // --- TLS
+  // From here on bytes go through a session, which handshake() begins. False when memory is out.
+  bool start_tls(const TlsContext& context);
+  // Ok when read() and write() may follow. Eof, Error: it failed; the connection is of no use.
+  IoResult handshake();
+  const TlsSession* tls() const { return tls_.get(); }  // null: plain
 
  private:
   IoResult finish_write(ssize_t sent, int err, std::size_t wanted);
+  void note_tls_events(std::uint32_t events);
+  IoResult tls_read(std::span<char> into);
+  IoResult tls_write(const iovec* parts, int count);
 
   Fd fd_;
+  std::unique_ptr<TlsSession> tls_;
   SourceId source_;
   bool read_ready_ = false;
   bool write_ready_ = false;
   bool peer_finished_ = false;
   bool hung_up_ = false;
+  bool close_waits_ = false;  // TLS: close_notify, then FIN, when there is room
   bool urgent_seen_ = false;
 };
 
