@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <utility>
 
 namespace dlb {
@@ -131,6 +132,12 @@ Result<TlsContext> TlsContext::load(const std::string& certificate_file, const s
   note_oddities(made.get(), certificate_file, key_file, warnings);
   ERR_clear_error();
   return made;
+}
+
+std::int64_t TlsContext::expires_at() const {
+  std::tm when{};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(SSL_CTX_get0_certificate(context_)), &when) != 1) return 0;
+  return ::timegm(&when);
 }
 
 TlsContext& TlsContext::operator=(TlsContext&& other) noexcept {

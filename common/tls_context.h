@@ -10,6 +10,7 @@
 // Which connection is at which step: tls_session.h. OpenSSL's headers stay in the .cc files.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ class TlsContext {
   ~TlsContext();
 
   ssl_ctx_st* get() const { return context_; }
+  // When the certificate expires, in seconds since 1970.
+  std::int64_t expires_at() const;
 
  private:
   explicit TlsContext(ssl_ctx_st* context) : context_(context) {}

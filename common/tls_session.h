@@ -55,6 +55,9 @@ class TlsSession {
   // would block: half a record is visibly no end.
   IoResult send_close();
 
+  // From now on no close_notify is sent: what was written is not complete.
+  void withhold_close() { close_sent_ = true; }
+
   bool established() const { return established_; }
   bool read_wants_write() const { return read_wants_write_; }
   bool write_wants_read() const { return write_wants_read_; }

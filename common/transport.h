@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <tuple>
 
 #include "common/event_loop.h"
 #include "common/fd.h"
@@ -67,9 +66,12 @@ class Transport {
   IoResult splice_from(Pipe& pipe, bool more);
   // Our side ends, behind what was written: close_notify when TLS, and FIN.
   void shutdown_write();
-  // Before close() at a clean end: with TLS, a close_notify if there is room for it. Plain: nothing.
-  void say_goodbye() {
-    if (tls_) std::ignore = tls_->send_close();
+  // Before close() at a clean end: with TLS, a close_notify. False when there is no room for it now. Plain:
+  // nothing.
+  bool say_goodbye() { return !tls_ || tls_->send_close().status != IoStatus::WouldBlock; }
+  // What was written is not complete: with TLS, its end is not to look like one.
+  void withhold_goodbye() {
+    if (tls_) tls_->withhold_close();
   }
 
   // --- TLS

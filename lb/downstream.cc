@@ -17,8 +17,8 @@ constexpr int kLingerReadsPerTurn = 16;
 
 }  // namespace
 
-Downstream::Downstream(Worker& worker, Fd fd, const Address& peer, Handle<Downstream> self)
-    : worker_(worker), transport_(std::move(fd)), timer_(*this), self_(self), peer_(peer) {}
+Downstream::Downstream(Worker& worker, Fd fd, const Address& peer, bool secure, Handle<Downstream> self)
+    : worker_(worker), transport_(std::move(fd)), timer_(*this), self_(self), peer_(peer), secure_(secure) {}
 
 Result<void> Downstream::attach() {
   auto attached = transport_.attach(worker_.loop(), *this);
@@ -32,6 +32,8 @@ void Downstream::enter(State state) {
     switch (of) {
       case State::Idle:
         return used_ ? &m.client_idle : &m.client_new;
+      case State::Handshaking:
+        return &m.client_handshaking;
       case State::ReadingHead:
         return &m.client_reading;
       case State::Exchanging:
@@ -55,6 +57,7 @@ void Downstream::enter(State state) {
                           : timers.client_new)
           .arm(timer_);
       break;
+    case State::Handshaking:
     case State::ReadingHead:
       timers.client_header.arm(timer_);
       break;
@@ -74,6 +77,9 @@ void Downstream::on_events(std::uint32_t events) {
     case State::ReadingHead:
       read_heads();
       return;
+    case State::Handshaking:
+      queue_handshake();
+      return;
     case State::Exchanging:
       exchange_->on_downstream_events();
       return;
@@ -88,6 +94,7 @@ void Downstream::on_events(std::uint32_t events) {
 // Reads and starts exchanges until the socket is dry, a request is in progress, or the turn's budget is
 // spent.
 void Downstream::read_heads() {
+  if (secure_ && transport_.tls() == nullptr) return begin_handshake();
   for (int i = 0; i < kHeadsPerTurn; ++i) {
     if (!in_.valid()) {
       in_ = worker_.acquire_block(1);
@@ -175,7 +182,10 @@ void Downstream::exchange_done(After after, std::string_view leftover) {
   }
   // Closing with unread input, or with input that comes later, would send RST and could destroy answers on
   // their way: shut our side, drop what comes.
-  if (after == After::Close && in_.empty() && leftover.empty() && !transport_.read_ready()) return close();
+  if (after == After::Close && in_.empty() && leftover.empty() && !transport_.read_ready() &&
+      transport_.say_goodbye()) {
+    return close();
+  }
   in_.reset();
   transport_.shutdown_write();
   enter(State::Lingering);
@@ -200,6 +210,9 @@ void Downstream::on_timer(Timer&) {
   switch (state_) {
     case State::Idle:
       if (!worker_.reclaiming()) worker_.metrics().client_idle_timeouts.add();
+      return close();
+    case State::Handshaking:
+      worker_.metrics().tls_failed_timeout.add();
       return close();
     case State::ReadingHead: {
       worker_.metrics().client_header_timeouts.add();
@@ -227,6 +240,7 @@ Transport Downstream::hand_over(Buffer& unread) {
 
 void Downstream::close() {
   if (state_ == State::Closed) return;
+  if (state_ == State::Idle) std::ignore = transport_.say_goodbye();
   enter(State::Closed);
   if (exchange_ != nullptr) {
     exchange_->abandon();

@@ -2,6 +2,7 @@
 // exchange for each, one at a time and in order (pipelined bytes wait in the kernel, or in one small block),
 // and ends the connection so that the client can still read what it was sent, or hands it to a tunnel.
 //
+//   (TLS: Idle ──first byte──▶ Handshaking ──done──▶ Idle, once; see downstream_tls.cc)
 //   Idle ──first byte──▶ ReadingHead ──head──▶ Exchanging ──response sent──▶ Idle | Lingering | Closed
 //     └─ idle or silent too long: closed       │ bad head: our own answer, as an exchange
 //        (draining: after kLingerTimeout)      │
@@ -30,13 +31,15 @@ class Downstream final : public EventHandler, public TimerHandler {
  public:
   enum class State : std::uint8_t {
     Idle,         // no byte of a request is here; never used yet or between two requests
+    Handshaking,  // TLS: client-header-timeout runs from the first byte
     ReadingHead,  // part of a head is here; client-header-timeout runs from its first byte
     Exchanging,   // one exchange runs
     Lingering,    // answered before the request was read: dropping the rest
     Closed,
   };
 
-  Downstream(Worker& worker, Fd fd, const Address& peer, Handle<Downstream> self);
+  // `secure`: TLS comes first.
+  Downstream(Worker& worker, Fd fd, const Address& peer, bool secure, Handle<Downstream> self);
   Downstream(const Downstream&) = delete;
   Downstream& operator=(const Downstream&) = delete;
 
@@ -60,7 +63,11 @@ class Downstream final : public EventHandler, public TimerHandler {
   // Drain: closes it when nothing is going on; a request that has arrived already is served.
   void close_if_idle();
 
+  // From the worker's HandshakeQueue: goes on with the handshake. May close.
+  void handshake_step();
+
   Transport& transport() { return transport_; }
+  bool secure() const { return secure_; }
   const PeerAddress& peer() const { return peer_; }
   State state() const { return state_; }
   bool used() const { return used_; }  // has sent a byte
@@ -69,6 +76,8 @@ class Downstream final : public EventHandler, public TimerHandler {
  private:
   void enter(State state);
   void read_heads();
+  void begin_handshake();
+  void queue_handshake();
   bool grow_head_block();
   void start_exchange(const ParseResult& head);
   void answer_bad_head(const ParseResult& result);
@@ -86,6 +95,8 @@ class Downstream final : public EventHandler, public TimerHandler {
   std::uint32_t lingered_bytes_ = 0;
   State state_ = State::Closed;  // entered for good in attach()
   bool used_ = false;            // has sent a byte
+  const bool secure_;            // came by a TLS listener
+  bool handshake_queued_ = false;
 };
 
 }  // namespace dlb::lb

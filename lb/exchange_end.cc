@@ -41,8 +41,11 @@ void Exchange::answer_page(int status, std::string_view content_type, std::strin
   keep_downstream_ = head.keep_alive;
   if (!block.valid() || !write_own_head(head, block)) return cut();
   client_head_bytes_ += block.size();
-  answer_.reserve(block.size() + body.size());
-  answer_ = block.data();
+  // Behind what is left of an interim response: half a head must not be cut off by ours.
+  const std::string_view interim = response_.unsent_head();
+  answer_.reserve(interim.size() + block.size() + body.size());
+  answer_ = interim;
+  answer_ += block.data();
   if (method_ != HttpMethod::Head) answer_ += body;
   pump_answer();
 }
@@ -76,7 +79,10 @@ void Exchange::cut(Cut how) {
     forwarded_ = false;
     worker_.metrics().requests_in_progress.sub();
   }
-  if (how == Cut::Visibly && !end_would_look_complete()) return end(false);
+  if (how == Cut::Visibly && !end_would_look_complete()) {
+    downstream_.transport().withhold_goodbye();
+    return end(false);
+  }
   set_reset_on_close(downstream_.transport().fd());
   downstream_.close();
 }

@@ -116,7 +116,7 @@ Buffer Exchange::forwarded_head(const RequestHead& head, bool body_is_here) {
   std::array<char, 32> request_id;
   ForwardContext context;
   context.client_host = downstream_.peer().write_host(host);
-  context.proto = "http";
+  context.proto = downstream_.secure() ? "https" : "http";
   context.request_id = write_request_id(worker_.rng(), request_id);
   if (access_.wanted()) {
     const std::string_view given = head.fields.value(HeaderId::XRequestId);

@@ -40,6 +40,10 @@ Result<std::vector<Listener>> open_listeners(const Options& options, const Loade
     return {};
   };
   if (auto opened = open(ListenerKind::Http, options.listen, "listen"); !opened) return opened.error();
+  if (!options.tls_listen.empty()) {
+    auto opened = open(ListenerKind::Https, options.tls_listen, "tls-listen");
+    if (!opened) return opened.error();
+  }
   // In the order of make_tunnel_pools().
   std::uint32_t pool = 0;
   const auto tunnel_listener = [&] {

@@ -17,9 +17,10 @@ namespace dlb::lb {
 struct Options;
 
 enum class ListenerKind : std::uint8_t {
-  Http,  // listen
-  Tcp,   // a [[tcp]] table
-  Wss,   // wss-listen
+  Http,   // listen
+  Https,  // tls-listen
+  Tcp,    // a [[tcp]] table
+  Wss,    // wss-listen
 };
 
 struct Listener {

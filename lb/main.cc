@@ -29,6 +29,7 @@
 #include "lb/options.h"
 #include "lb/shared.h"
 #include "lb/status_pages.h"
+#include "lb/tls_certificates.h"
 #include "lb/worker.h"
 
 namespace dlb::lb {
@@ -62,22 +63,32 @@ class EventsToWorkers final : public BackendEvents {
 
 class Signals final : public SignalHandler {
  public:
-  Signals(Lifecycle& lifecycle, AccessLog* access_log) : lifecycle_(lifecycle), access_log_(access_log) {}
+  Signals(Lifecycle& lifecycle, Shared& shared) : lifecycle_(lifecycle), shared_(shared) {}
   void on_signal(int number) override {
-    if (number != SIGUSR1) return lifecycle_.on_signal(number);
-    if (access_log_ != nullptr) access_log_->reopen();
+    switch (number) {
+      case SIGUSR1:
+        if (shared_.access_log != nullptr) shared_.access_log->reopen();
+        return;
+      case SIGHUP:
+        if (shared_.certificates != nullptr) return shared_.certificates->reload(shared_.log);
+        return shared_.log.info("SIGHUP: nothing to read again without tls-listen");
+      default:
+        return lifecycle_.on_signal(number);
+    }
   }
 
  private:
   Lifecycle& lifecycle_;
-  AccessLog* access_log_;
+  Shared& shared_;
 };
 
-int run(Options& options, const LoadedOptions& loaded) {
+int run(Options& options, const LoadedOptions& loaded, TlsCertificates* certificates,
+        const std::vector<std::string>& warnings) {
   LogConfig log_config;
   log_config.level = parse_log_level(options.log_level).value_or(LogLevel::Info);
   log_config.format = parse_log_format(options.log_format).value_or(LogFormat::Text);
   Log log(log_config);
+  for (const std::string& warning : warnings) log.warn(warning);
   auto listeners = open_listeners(options, loaded);
   if (!listeners) return fail(listeners.error().text, kExitFailed);
   if (options.workers == 0) options.workers = std::min<std::int64_t>(Cgroup().cpu_count(), kMaxWorkers);
@@ -101,6 +112,8 @@ int run(Options& options, const LoadedOptions& loaded) {
   Shared shared(options, *backends, pools, memory, control.passive(), pages, log);
   shared.access_log = access_log->get();
   pages.set_access_log(shared.access_log);
+  shared.certificates = certificates;
+  pages.set_certificates(certificates);
   events.bind(shared.workers);
 
   shared.client_cap = descriptors.client_cap;
@@ -118,8 +131,8 @@ int run(Options& options, const LoadedOptions& loaded) {
   EventLoop loop;
   TimerHeap timers(loop);
   Lifecycle lifecycle(loop, timers, shared, pages);
-  Signals handler(lifecycle, shared.access_log);
-  SignalSource signals(loop, {SIGTERM, SIGINT, SIGUSR1}, handler);
+  Signals handler(lifecycle, shared);
+  SignalSource signals(loop, {SIGTERM, SIGINT, SIGHUP, SIGUSR1}, handler);
 
   control.start();
   std::vector<std::thread> threads;
@@ -148,13 +161,14 @@ int main(int argc, char** argv) {
   using namespace dlb;
   using namespace dlb::lb;
   if (argc == 2 && std::string_view(argv[1]) == "--metrics-markdown") {  // for the README
-    std::printf("%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
+    std::printf("%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
                 metrics_markdown(tunnel_metric_rows()).c_str(),
                 metrics_markdown(tunnel_backend_metric_rows(), "listener, backend").c_str(),
+                metrics_markdown(tls_metric_rows()).c_str(),
                 metrics_markdown(backend_metric_rows(), "backend").c_str());
     return 0;
   }
-  block_signals({SIGTERM, SIGINT, SIGUSR1});
+  block_signals({SIGTERM, SIGINT, SIGHUP, SIGUSR1});
   Options options;
   auto loaded = load_options(kOptionTable, options, argc, argv, environ);
   if (!loaded) return fail(loaded.error().text, kExitUsage);
@@ -163,6 +177,19 @@ int main(int argc, char** argv) {
     if (auto finished = finish_options(*loaded, options); !finished)
       return fail(finished.error().text, kExitUsage);
   }
+  TlsCertificates certificates(options.tls_cert, options.tls_key);
+  const bool with_tls = !options.tls_listen.empty();
+  std::vector<std::string> warnings;
+  if (with_tls && (action == OptionAction::Run || action == OptionAction::Check)) {
+    if (auto read = certificates.load(warnings); !read) {
+      const std::string& text = read.error().text;  // begins with the file's name
+      return fail(loaded->at(text.starts_with(options.tls_key) ? "tls-key" : "tls-cert", text).text,
+                  kExitUsage);
+    }
+  }
+  if (action == OptionAction::Check) {
+    for (const std::string& warning : warnings) std::fprintf(stderr, "lb: warning: %s\n", warning.c_str());
+  }
   if (const auto code = finish_action(kOptionTable, *loaded, options)) return *code;
-  return run(options, *loaded);
+  return run(options, *loaded, with_tls ? &certificates : nullptr, warnings);
 }

@@ -17,6 +17,7 @@
 #include "lb/options.h"
 #include "lb/router.h"
 #include "lb/system_monitor.h"
+#include "lb/tls_certificates.h"
 #include "lb/tunnel_pool.h"
 
 namespace dlb::lb {
@@ -33,7 +34,8 @@ struct LbTotals {
   bool draining = false;
   std::uint64_t log_suppressed = 0;  // repeated errors held back by the log
   std::uint64_t log_dropped = 0;
-  const AccessLog* access_log = nullptr;  // null: off
+  const AccessLog* access_log = nullptr;          // null: off
+  const TlsCertificates* certificates = nullptr;  // null: no TLS
 
   std::uint64_t sum(WorkerCount WorkerMetrics::*member) const;
   std::uint64_t max(WorkerCount WorkerMetrics::*member) const;
@@ -63,6 +65,7 @@ struct TunnelFigures {
 std::span<const MetricRow> lb_metric_rows();              // of LbTotals
 std::span<const MetricRow> tunnel_metric_rows();          // of LbTotals too
 std::span<const MetricRow> tunnel_backend_metric_rows();  // of TunnelFigures, labels `listener`, `backend`
+std::span<const MetricRow> tls_metric_rows();             // of LbTotals too
 std::span<const MetricRow> backend_metric_rows();         // of BackendFigures, label `backend`
 std::span<const MetricRow>
 backend_counter_rows();  // those of them that /lb/status does not show in words of its own

@@ -95,6 +95,7 @@ struct alignas(64) WorkerMetrics {
   WorkerCount client_accept_errors;  // EMFILE and its kin
   WorkerCount client_limit;          // gauge: how many may be open, of all workers together
   WorkerCount client_new;            // gauge: no byte yet
+  WorkerCount client_handshaking;    // gauge: a TLS handshake runs
   WorkerCount client_reading;        // gauge: a head or body is on its way
   WorkerCount client_active;         // gauge: an exchange runs
   WorkerCount client_idle;           // gauge: between two requests
@@ -113,6 +114,15 @@ struct alignas(64) WorkerMetrics {
   WorkerCount tunnels_over_limit;                 // closed: wss-max-connections
   WorkerCount tunnel_bytes_in, tunnel_bytes_out;  // from and to clients
   WorkerCount tunnel_timeouts;                    // tunnel-timeout, or half-closed without progress
+
+  // --- TLS handshakes. Each that began ends in exactly one of the two versions or the first four failures.
+  WorkerCount tls_handshakes_12, tls_handshakes_13;
+  WorkerCount tls_resumed;          // part of the above
+  WorkerCount tls_failed_protocol;  // not TLS as we speak it, or refused by the client
+  WorkerCount tls_failed_left;      // the client closed or reset
+  WorkerCount tls_failed_timeout;   // client-header-timeout
+  WorkerCount tls_failed_memory;
+  WorkerCount tls_plain_http;  // no handshake: plain HTTP on the TLS port, answered 400
 
   // --- Upstream connections, both transports together; the feed's share apart.
   WorkerCount upstream_opened, upstream_reused;

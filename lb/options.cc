@@ -49,6 +49,13 @@ constexpr OptionRow kTcpRows[] = {
 constexpr OptionRow kRows[] = {
     // Listening
     option<&Options::listen>("listen", {.unit = "address", .help = "Public HTTP listener."}),
+    option<&Options::tls_listen>("tls-listen",
+                                 {.unit = "address", .help = "Public HTTPS listener; \"\": none."}),
+    option<&Options::tls_cert>(
+        "tls-cert",
+        {.unit = "file", .help = "PEM certificate of tls-listen, its chain behind it; SIGHUP re-reads."}),
+    option<&Options::tls_key>("tls-key",
+                              {.unit = "file", .help = "PEM key of tls-cert, unencrypted; SIGHUP re-reads."}),
     option<&Options::workers>("workers",
                               {.min = 0, .max = 64, .help = "Data threads; 0: one per CPU of the quota."}),
     option<&Options::public_status>(
@@ -440,6 +447,21 @@ Result<void> finish_trusted_proxies(const LoadedOptions& loaded, Options& option
   return {};
 }
 
+// tls-listen, tls-cert and tls-key stand and fall together. What is in the files: tls_certificates.h.
+Result<void> check_tls(const LoadedOptions& loaded, const Options& options) {
+  const std::pair<std::string_view, const std::string*> files[] = {{"tls-cert", &options.tls_cert},
+                                                                   {"tls-key", &options.tls_key}};
+  for (const auto& [name, file] : files) {
+    if (options.tls_listen.empty() && !file->empty()) {
+      return loaded.at(name, fmt::format("{} is of no use without tls-listen", name));
+    }
+    if (!options.tls_listen.empty() && file->empty()) {
+      return loaded.at("tls-listen", fmt::format("tls-listen needs {}: give the path of a PEM file", name));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 const OptionTable kOptionTable = {
@@ -474,6 +496,7 @@ Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
   options.health_method_kind = options.health_method == "TCP"    ? HealthMethod::Tcp
                                : options.health_method == "HEAD" ? HealthMethod::Head
                                                                  : HealthMethod::Get;
+  if (auto tls = check_tls(loaded, options); !tls) return tls;
   if (auto proxies = finish_trusted_proxies(loaded, options); !proxies) return proxies;
   if (auto checked = check_path(loaded, "health-path", options.health_path); !checked) return checked;
   if (!options.stats_path.empty()) {

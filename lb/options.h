@@ -44,6 +44,9 @@ enum class HealthMethod : std::uint8_t { Get, Head, Tcp };
 struct Options {
   // Listening
   std::string listen = ":8080";
+  std::string tls_listen;     // "": no TLS
+  std::string tls_cert;
+  std::string tls_key;
   std::int64_t workers = 1;   // 0: one per CPU of the quota
   bool public_status = true;  // the public listener serves /lb/health, /lb/status, /lb/metrics
 

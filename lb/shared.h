@@ -14,6 +14,7 @@
 #include "lb/listener.h"
 #include "lb/memory_monitor.h"
 #include "lb/options.h"
+#include "lb/tls_certificates.h"
 #include "lb/tunnel_pool.h"
 
 namespace dlb::lb {
@@ -84,7 +85,8 @@ struct Shared {
   PassiveHealth& passive;
   OwnPages& pages;
   Log& log;
-  AccessLog* access_log = nullptr;  // null: off
+  TlsCertificates* certificates = nullptr;  // null: no tls-listen
+  AccessLog* access_log = nullptr;          // null: off
 
   std::vector<Worker*> workers;  // complete before the first thread starts; at most 64
   // Bit i: worker i has waiters. Set before the waiter's last look at the slots, so that no wake-up is lost.

@@ -24,7 +24,8 @@ LbTotals totals_of(const StatusView& view) {
                   .draining = view.draining,
                   .log_suppressed = view.log_suppressed,
                   .log_dropped = view.log_dropped,
-                  .access_log = view.access_log};
+                  .access_log = view.access_log,
+                  .certificates = view.certificates};
 }
 
 std::string_view overall(const StatusView& view) {
@@ -179,6 +180,7 @@ std::string metrics_json(const StatusView& view) {
   json.begin_object();
   append_json_members(json, lb_metric_rows(), totals_of(view));
   append_json_members(json, tunnel_metric_rows(), totals_of(view));
+  append_json_members(json, tls_metric_rows(), totals_of(view));
   json.field("panic", in_panic(view.backends, view.options));
   json.key("backends").begin_array();
   for (const auto& backend : view.backends) {
@@ -197,6 +199,7 @@ std::string metrics_prometheus(const StatusView& view) {
   std::string out;
   append_prometheus(out, lb_metric_rows(), totals_of(view));
   append_prometheus(out, tunnel_metric_rows(), totals_of(view));
+  append_prometheus(out, tls_metric_rows(), totals_of(view));
   std::vector<BackendFigures> figures;
   figures.reserve(view.backends.size());
   std::vector<MetricSeries<BackendFigures>> series;
@@ -236,7 +239,8 @@ OwnPages::Page StatusPages::render(std::string_view path, std::string_view query
                         .draining = draining_.load(kRelaxed),
                         .log_suppressed = log_.suppressed(),
                         .log_dropped = log_.dropped(),
-                        .access_log = access_log_};
+                        .access_log = access_log_,
+                        .certificates = certificates_};
   Page page;
   page.status = 200;
   page.content_type = "application/json";

@@ -30,7 +30,8 @@ struct StatusView {
   bool draining = false;
   std::uint64_t log_suppressed = 0;
   std::uint64_t log_dropped = 0;
-  const AccessLog* access_log = nullptr;  // null: off
+  const AccessLog* access_log = nullptr;          // null: off
+  const TlsCertificates* certificates = nullptr;  // null: no TLS
 };
 
 // 200 when a backend is healthy and we are not stopping, else 503.
@@ -67,6 +68,7 @@ class StatusPages final : public OwnPages {
   }
   // Likewise.
   void set_access_log(const AccessLog* log) { access_log_ = log; }
+  void set_certificates(const TlsCertificates* certificates) { certificates_ = certificates; }
   // Any thread: from now on /lb/health says 503.
   void set_draining() { draining_.store(true, std::memory_order_relaxed); }
 
@@ -83,6 +85,7 @@ class StatusPages final : public OwnPages {
   std::vector<const WorkerMetrics*> workers_;
   std::vector<const Router*> routers_;
   const AccessLog* access_log_ = nullptr;
+  const TlsCertificates* certificates_ = nullptr;
   std::atomic<bool> draining_{false};
 };
 

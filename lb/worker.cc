@@ -94,7 +94,7 @@ Worker::~Worker() {
 
 std::uint64_t Worker::open_connections() const {
   return metrics_.client_new.get() + metrics_.client_idle.get() + metrics_.client_reading.get() +
-         metrics_.client_active.get() + open_tunnels();
+         metrics_.client_active.get() + metrics_.client_handshaking.get() + open_tunnels();
 }
 
 Buffer Worker::acquire_block(std::size_t bytes) {
@@ -315,8 +315,10 @@ void Worker::on_accept(const Listener& listener, Fd fd, const Address& peer) {
                        socket_buffers(static_cast<std::size_t>(options.socket_read_buffer_bytes.bytes),
                                       static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes)));
   }
-  if (listener.kind != ListenerKind::Http) return accept_tunnel(listener, std::move(fd), peer);
-  Downstream* downstream = downstreams_.create(*this, std::move(fd), peer);
+  if (listener.kind == ListenerKind::Tcp || listener.kind == ListenerKind::Wss)
+    return accept_tunnel(listener, std::move(fd), peer);
+  Downstream* downstream =
+      downstreams_.create(*this, std::move(fd), peer, listener.kind == ListenerKind::Https);
   if (downstream == nullptr) {
     shared_.clients.release();
     metrics_.client_refused.add();
@@ -423,6 +425,7 @@ void Worker::close_tunnels(std::uint64_t keep) {
 }
 
 void Worker::on_turn_end() {
+  handshakes_.run(*this);
   settle_slots();
   downstreams_.reap();
   exchanges_.reap();

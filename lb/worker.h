@@ -20,6 +20,7 @@
 #include "common/timer_list.h"
 #include "lb/downstream.h"
 #include "lb/exchange.h"
+#include "lb/handshake_queue.h"
 #include "lb/listener.h"
 #include "lb/metrics.h"
 #include "lb/retry_budget.h"
@@ -76,6 +77,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   HeadParser& parser() { return parser_; }
   RequestHead& request_head() { return request_head_; }     // scratch: valid within one call
   ResponseHead& response_head() { return response_head_; }  // likewise
+  HandshakeQueue& handshakes() { return handshakes_; }
   Slab<Downstream>& downstreams() { return downstreams_; }
   Slab<Exchange>& exchanges() { return exchanges_; }
   Slab<Upstream>& upstreams() { return upstreams_; }
@@ -167,6 +169,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   SlotQueue queue_;
   SlotQueue retry_queue_;                // wait for the retry budget, all as messages
   std::vector<TimePoint> last_failure_;  // per backend
+  HandshakeQueue handshakes_;
   Slab<Upstream> upstreams_;
   Slab<Exchange> exchanges_;
   Slab<Downstream> downstreams_;
