@@ -30,6 +30,10 @@ void Tunnel::accept(Fd fd, const Address& peer, TunnelPool& pool) {
     metrics.client_accept_errors.add();
     return close();
   }
+  if (worker_.shedding()) {
+    metrics.shed.add();
+    return refuse();
+  }
   if (!pool.connections.try_reserve(pool.max_connections)) {
     metrics.tunnels_over_limit.add();
     return refuse();
@@ -66,9 +70,10 @@ void Tunnel::connect_next() {
 int Tunnel::start_connect() {
   const Options& options = worker_.options();
   bool in_progress = false;
-  auto fd = connect_start(target_->address, &in_progress,
-                          {static_cast<std::size_t>(options.socket_read_buffer_bytes.bytes),
-                           static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes)});
+  auto fd = connect_start(
+      target_->address, &in_progress,
+      worker_.socket_buffers(static_cast<std::size_t>(options.socket_read_buffer_bytes.bytes),
+                             static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes)));
   if (!fd) return fd.error().code;
   set_urgent_inline(fd->get());
   upstream_.transport = Transport(std::move(*fd), in_progress);

@@ -8,7 +8,8 @@ import time
 
 from case import Case, main
 from programs import SANITIZED, program
-from raw import G, wire
+from ports import free_port
+from raw import G, RawClient, wire
 from waiting import pause, wait_until
 
 MIB = 1 << 20
@@ -70,6 +71,24 @@ class Guard(Case):
         self.wait_guard(balancer, False)
         self.assertEqual(balancer.fetch("/").status, 200)
         self.assertEqual(balancer.metrics()["memory_guard"]["events"], 1)
+
+    def test_layer_4_is_refused_while_it_sheds(self):
+        backend = self.scripted()
+        port = free_port()
+        extra = f'[[tcp]]\nlisten = "127.0.0.1:{port}"\nbackends = {["127.0.0.1:%d" % backend.port]}\n'
+        balancer = self.guarded(backend, extra=extra)
+        wait_until(lambda: balancer.status()["tunnel_pools"][0]["backends"][0]["usable"], 5, "the check")
+        self.cgroup.set_anon(81 * MIB)
+        self.wait_guard(balancer, True)
+        with RawClient(port) as client:
+            client.send(G)
+            self.assertEqual(client.read_to_end(), b"")
+            self.assertFalse(client.was_reset)
+        self.assertEqual(balancer.metrics()["tunnels"]["opened"]["tcp"], 0)
+        self.cgroup.set_anon(70 * MIB)
+        self.wait_guard(balancer, False)
+        with RawClient(port) as client:
+            self.assertEqual(client.request(G).status, 200)
 
     def test_socket_bytes_have_a_limit_of_their_own(self):
         balancer = self.guarded(self.scripted(), lb_max_socket_bytes="10MiB")

@@ -108,9 +108,8 @@ class TcpEnds(TunnelEnds, TunnelCase):
         self.assertEqual(far.read_exactly(15), b"before ! behind")
 
     def test_a_server_that_speaks_first(self):
+        self.servers[0].greeting = b"welcome"
         client = self.client()
-        wait_until(lambda: self.connections() == [1], 5, "the connection")
-        self.servers[0].welcome_all(b"welcome")
         self.assertEqual(client.read_exactly(7), b"welcome")
 
     def test_figures(self):

@@ -34,6 +34,8 @@ class RawServer:
     def __init__(self, name="raw", port=0):
         self.name = name
         self.lock, self.silent = threading.Lock(), []
+        self.over = False
+        self.greeting = b""  # what each connection gets at once
         self.listen(port)
 
     def listen(self, port):
@@ -51,8 +53,15 @@ class RawServer:
             except OSError:
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            try:
+                sock.sendall(self.greeting)
+            except OSError:
+                pass  # a check that has left
             with self.lock:
-                self.silent.append(Accepted(sock))
+                if self.over:
+                    sock.close()
+                else:
+                    self.silent.append(Accepted(sock))
 
     @property
     def address(self):
@@ -69,14 +78,6 @@ class RawServer:
                     peer.close()
         return None
 
-    def welcome_all(self, data):
-        with self.lock:
-            for peer in self.silent:
-                try:
-                    peer.send(data)
-                except OSError:
-                    pass  # a check that has left
-
     def refuse(self):
         try:
             self.listener.shutdown(socket.SHUT_RDWR)
@@ -89,7 +90,9 @@ class RawServer:
         self.close_silent()
 
     def close_silent(self):
+        """Those who said nothing, and who comes from now on."""
         with self.lock:
+            self.over = True
             for peer in self.silent:
                 peer.close()
             self.silent.clear()
