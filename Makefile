@@ -143,17 +143,17 @@ tsan-lb:
 
 # Fuzzers (clang): `make fuzz` builds all and runs each for FUZZ_SECONDS; new inputs go to build/fuzz/corpus, and what
 # reached new code is copied from there into test/fuzz/corpus by hand.
-FUZZERS      = request_head response_head chunked
+FUZZERS      = request_head response_head chunked proxy_protocol
 FUZZ_SECONDS ?= 60
 FUZZ_SAN     = -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
-FUZZ_SRC     = $(addprefix common/,http_parser.cc http_head.cc http_fields.cc http_syntax.cc http_message.cc chunked.cc result.cc)
+FUZZ_SRC     = $(addprefix common/,http_parser.cc http_head.cc http_fields.cc http_syntax.cc http_message.cc chunked.cc result.cc proxy_protocol.cc address.cc)
 .PHONY: fuzz fuzz-build
 fuzz-build: $(addprefix build/fuzz/,$(FUZZERS))
 fuzz: fuzz-build
 	@for name in $(FUZZERS); do mkdir -p build/fuzz/corpus/$$name && \
 	  build/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 -verbosity=0 \
 	    -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$name test/fuzz/corpus/$$name || exit 1; done
-build/fuzz/%: test/fuzz/%.cc test/fuzz/http_checks.h $(FUZZ_SRC) $(wildcard common/*.h)
+build/fuzz/%: test/fuzz/%.cc $(wildcard test/fuzz/*.h) $(FUZZ_SRC) $(wildcard common/*.h)
 	@mkdir -p $(dir $@)
 	for part in $(if $(LLHTTP_OBJ),api http llhttp); do clang -O1 -g $(FUZZ_SAN) -I/usr/share/include/llhttp \
 	  -c $(LLHTTP_SRC)/$$part.c -o build/fuzz/ll_$$part.o || exit 1; done

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "test/fuzz/http_checks.h"
+#include "test/fuzz/proxy_checks.h"
 #include "test/support/catch.h"
 
 namespace dlb {
@@ -27,6 +28,7 @@ TEST_CASE("the fuzzers' corpora hold", "[fuzz]") {
   CHECK(replay("request_head", fuzz::check_request_head) > 20);
   CHECK(replay("response_head", fuzz::check_response_head) > 20);
   CHECK(replay("chunked", fuzz::check_chunked) > 20);
+  CHECK(replay("proxy_protocol", fuzz::check_proxy_header) > 20);
 }
 
 }  // namespace
