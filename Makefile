@@ -34,11 +34,24 @@ LIBS_loadgen = -lsimdjson -lssl -lcrypto
 
 srcs = $(filter-out %/main.cc,$(wildcard $(1)/*.cc $(1)/*/*.cc))
 objs = $(patsubst %.cc,$(BUILD)/%.o,$(1))
+unit_srcs   = $(wildcard test/unit/$(1)/*.cc test/unit/$(1)/*/*.cc)
+UNIT_PARTS  = common lb backend loadgen
 
-COMMON_OBJ   = $(call objs,$(call srcs,common)) $(LLHTTP_OBJ)
-LB_OBJ       = $(call objs,$(call srcs,lb))
-BACKEND_OBJ  = $(call objs,$(call srcs,backend))
-LOADGEN_OBJ  = $(call objs,$(call srcs,loadgen))
+# UNITY=1 compiles the sanitizer builds in groups of files (test/support/unity.py): a third of the time, for builds that
+# are made once. The release build, and all that is built again and again, is compiled file by file.
+ifneq ($(and $(UNITY),$(SAN)),)
+GROUPS      := $(shell python3 test/support/unity.py $(BUILD)/unity $(foreach p,$(UNIT_PARTS),$(call srcs,$(p)) $(call unit_srcs,$(p))))
+part_objs    = $(patsubst %.cc,%.o,$(filter $(BUILD)/unity/$(1)_%,$(GROUPS)))
+unit_objs    = $(call part_objs,unit_$(1))
+else
+part_objs    = $(call objs,$(call srcs,$(1)))
+unit_objs    = $(call objs,$(call unit_srcs,$(1)))
+endif
+
+COMMON_OBJ   = $(call part_objs,common) $(LLHTTP_OBJ)
+LB_OBJ       = $(call part_objs,lb)
+BACKEND_OBJ  = $(call part_objs,backend)
+LOADGEN_OBJ  = $(call part_objs,loadgen)
 
 SOAK ?= lb_memory
 .PHONY: soak docs all lb backend loadgen unit unit-build test asan tsan clean install check-includes
@@ -66,52 +79,41 @@ $(BUILD)/llhttp/%.o: $(LLHTTP_SRC)/%.c
 	@mkdir -p $(dir $@)
 	$(CC) $(CFLAGS) -I/usr/share/include/llhttp -c -o $@ $<
 
-# Sanitizer builds begin each file with the standard headers precompiled, which saves a third of their time; the release
-# build does not, so that every file still has to include what it uses. A compiler cache does better without.
-PRELUDE_HEADERS = algorithm array atomic chrono cstdint cstring functional limits map memory mutex optional span string \
-  string_view thread tuple utility variant vector
-ifneq ($(SAN),)
-ifeq ($(findstring ccache,$(CXX)),)
-PRELUDE      = $(BUILD)/prelude/std.h
-UNIT_PRELUDE = $(BUILD)/prelude/unit.h
-endif
-endif
-use_prelude  = $(if $(1),-Winvalid-pch -include $(1))
-UNIT_FLAGS   = $(CPPFLAGS) $(CXXFLAGS) -O0 -g1 $(if $(SAN),-fno-sanitize=undefined)
-
-$(BUILD)/prelude/std.h:
-	@mkdir -p $(dir $@)
-	printf '#include <%s>\n' $(PRELUDE_HEADERS) >$@
-	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -x c++-header -o $@.gch $@
-$(BUILD)/prelude/unit.h: test/support/catch.h
-	@mkdir -p $(dir $@)
-	printf '#include <%s>\n' $(PRELUDE_HEADERS) >$@
-	printf '#include "%s"\n' $< >>$@
-	$(CXX) $(UNIT_FLAGS) -x c++-header -o $@.gch $@
-
-# Tests are compiled for fast builds, not for fast runs: Catch2's main without sanitizers, the tests themselves without
-# UBSan (what they test has it).
+# Tests are compiled for fast builds, not for fast runs: the tests themselves without UBSan (what they test has it), and
+# Catch2's main comes from its package where there is one, else without sanitizers.
+UNIT_FLAGS = -O0 -g1 $(if $(SAN),-fno-sanitize=undefined)
+COMPILE    = $(CXX) $(CPPFLAGS) $(CXXFLAGS) $(1) -MMD -MP -c -o $@ $<
 $(BUILD)/test/support/catch_main.o: test/support/catch_main.cc
 	@mkdir -p $(dir $@)
 	$(CXX) -std=c++20 -O0 -I. -MMD -MP -c -o $@ $<
-$(BUILD)/test/unit/%.o: test/unit/%.cc | $(UNIT_PRELUDE)
+$(BUILD)/test/unit/%.o: test/unit/%.cc
 	@mkdir -p $(dir $@)
-	$(CXX) $(call use_prelude,$(UNIT_PRELUDE)) $(UNIT_FLAGS) -MMD -MP -c -o $@ $<
-$(BUILD)/%.o: %.cc | $(PRELUDE)
+	$(call COMPILE,$(UNIT_FLAGS))
+$(BUILD)/%.o: %.cc
 	@mkdir -p $(dir $@)
-	$(CXX) $(call use_prelude,$(PRELUDE)) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+	$(call COMPILE)
+
+# A group whose files do not get along with each other is compiled one by one and put together.
+define compile_group
+	$(call COMPILE,$(1)) 2>$@.log || { echo "$<: file by file"; rm -f $@.*.[do]; \
+	  for file in $$(sed -n 's/^#include "\(.*\)"$$/\1/p' $<); do part=$@.$$(echo $$file | tr / _); \
+	    $(CXX) $(CPPFLAGS) $(CXXFLAGS) $(1) -MMD -MP -MT $@ -MF $$part.d -c -o $$part.o $$file || exit 1; echo "$$file:" >>$$part.d; done; \
+	  ld -r -o $@ $@.*.o; }
+endef
+$(BUILD)/unity/unit_%.o: $(BUILD)/unity/unit_%.cc
+	$(call compile_group,$(UNIT_FLAGS))
+$(BUILD)/unity/%.o: $(BUILD)/unity/%.cc
+	$(call compile_group)
 
 # Measuring tools of bench/.
 $(BUILD)/bench/limit_relay: $(BUILD)/bench/limit_relay.o
 	$(call link,)
 
 # One unit-test program per tree part: test/unit/PART/*.cc. `make unit` builds and runs all, `make unit-lb` one.
-UNIT_PARTS  = common lb backend loadgen
-unit_srcs   = $(wildcard test/unit/$(1)/*.cc test/unit/$(1)/*/*.cc)
-CATCH_MAIN  = $(BUILD)/test/support/catch_main.o
+CATCH_MAIN := $(or $(firstword $(wildcard /usr/lib/libCatch2WithMain.a)),$(BUILD)/test/support/catch_main.o)
 
 define unit_rules
-$(BUILD)/unit/$(1): $$(call objs,$$(call unit_srcs,$(1))) $$(CATCH_MAIN) $(2) $(BUILD)/libcommon.a
+$(BUILD)/unit/$(1): $$(call unit_objs,$(1)) $$(CATCH_MAIN) $(2) $(BUILD)/libcommon.a
 	$$(call link,$(3) $$(LIBS_common))
 .PHONY: unit-$(1)
 unit-$(1): $(BUILD)/unit/$(1)

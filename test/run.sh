@@ -6,7 +6,7 @@
 #
 # Stages: packages · release build · checks of the tree · integration with real processes · unit tests with ASan and UBSan
 # (the fuzzers' corpora among them) · a part of the integration on ASan builds · a part on a TSan build with two workers.
-# Integration waits more than it computes, so the sanitizer builds run beside it.
+# Integration waits more than it computes, so the sanitizer builds run beside it; they are compiled in groups of files.
 set -uo pipefail
 
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
@@ -111,10 +111,10 @@ if ! deploy/setup.sh test; then
 fi
 
 stage "Release build"
-build release all
+build release all OPT="-O2 -g1 -fno-omit-frame-pointer"  # less debug data than `make` alone: it takes a tenth of the time
 
 # Unit tests first in the sanitizer build: they are needed first.
-if ((quick)); then build_aside asan asan-unit; else build_aside asan asan; fi
+if ((quick)); then build_aside asan UNITY=1 asan-unit; else build_aside asan UNITY=1 asan; fi
 
 stage "Checks of the tree"
 check "include rules" python3 test/check_includes.py
@@ -134,7 +134,7 @@ if await_build asan; then
 fi
 
 if ((!quick)); then
-  build_aside tsan tsan-lb
+  build_aside tsan UNITY=1 tsan-lb
   if ((asan_built)); then
     stage "Integration (ASan and UBSan build)"
     integration asan --programs build/asan/bin --time-factor 4 --only lb_proxy --only lb_framing --only lb_failures \
