@@ -2,36 +2,15 @@
 """TLS in front: the same HTTP path behind tls-listen, its handshakes, its ends, its certificates."""
 
 import os
-import signal
 import socket
 import ssl
-import sys
 import threading
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import case
-from ports import free_port
-from programs import program, run
-from raw import G, RawClient, wire
-from tls import TlsClient, client_context, make_certificate
+from lb_case import main
+from raw import G, wire
+from tls import TLS12, TLS13, TlsClient, client_context
+from tls_case import TlsCase
 from waiting import wait_until
-
-TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
-
-
-class TlsCase(case.Case):
-    def tls_balancer(self, *backends, key="ec", **options):
-        self.certificate, self.key = make_certificate(self.folder, key=key)
-        self.tls_port = free_port()
-        return self.balancer(*backends, tls_listen=f"127.0.0.1:{self.tls_port}", tls_cert=self.certificate,
-                             tls_key=self.key, **options)
-
-    def client(self, version=None, **options):
-        return TlsClient(self.tls_port, client_context(version), **options)
-
-    def tls(self, balancer):
-        return balancer.metrics()["tls"]
 
 
 def echo(connection, request):
@@ -186,4 +165,4 @@ class Ends(TlsCase):
 
 
 if __name__ == "__main__":
-    case.main()
+    main()

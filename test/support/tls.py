@@ -7,6 +7,8 @@ import subprocess
 
 from raw import RawClient
 
+TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
+
 
 def make_certificate(folder, name="server", days=30, key="ec"):
     """NAME.crt and NAME.key in `folder`; returns both paths."""
@@ -66,3 +68,26 @@ class TlsClient(RawClient):
     def close_notify(self):
         """Our end, and the peer's."""
         self.sock.unwrap()
+
+
+class ClientBytes:
+    """A client's TLS without a socket: what it wants to say can be taken and sent as a test likes."""
+
+    def __init__(self, context=None):
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = (context or client_context()).wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+
+    def handshake(self, received=b""):
+        """Takes what came and returns what is to be sent now; .done says whether that was all."""
+        if received:
+            self.incoming.write(received)
+        try:
+            self.tls.do_handshake()
+            self.done = True
+        except ssl.SSLWantReadError:
+            self.done = False
+        return self.outgoing.read()
+
+    def seal(self, plain):
+        self.tls.write(plain)
+        return self.outgoing.read()
