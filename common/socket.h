@@ -27,6 +27,9 @@ Result<Fd> connect_start(const Address& address, bool* in_progress, SocketBuffer
 // EMFILE, ENFILE, ENOBUFS, ENOMEM: we have run out of something, the peer has done nothing wrong.
 bool is_descriptor_shortage(int err);
 
+// Bytes that were written and that the peer has not acknowledged (SIOCOUTQ); 0 when the socket can't tell.
+std::size_t unacknowledged_bytes(int fd);
+
 // SO_ERROR: 0 when the connect succeeded, else its errno.
 int take_socket_error(int fd);
 

@@ -36,7 +36,12 @@ constexpr std::array<unsigned, 7> kAllowed = {
 }  // namespace
 
 Exchange::Exchange(Worker& worker, Downstream& downstream, Handle<Exchange> self)
-    : worker_(worker), downstream_(downstream), timer_(*this), self_(self), started_(worker.loop().now()) {}
+    : worker_(worker),
+      downstream_(downstream),
+      timer_(*this),
+      pace_timer_(*this),
+      self_(self),
+      started_(worker.loop().now()) {}
 
 Exchange::~Exchange() { DLB_CHECK(state_ == State::Done && !slot_held_ && !connection_held_ && !waiting()); }
 

@@ -13,7 +13,8 @@
 // client-body-timeout while the client owes body bytes (and not the backend a 100), else backend-timeout;
 // Responding:
 // client-write-timeout while the client owes reads, else the response-body timeout; Answering
-// client-write-timeout. Body and write timeouts are without progress.
+// client-write-timeout. Body and write timeouts are without progress; while the client owes, client-min-rate
+// is judged besides.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@
 #include "common/timer_list.h"
 #include "lb/access_log.h"
 #include "lb/message_relay.h"
+#include "lb/policy/client_pace.h"
 #include "lb/router.h"
 #include "lb/slot_queue.h"
 #include "lb/upstream.h"
@@ -92,6 +94,8 @@ class Exchange final : public TimerHandler, public QueueTicket {
   };
 
   // --- the start (exchange_start.cc)
+  static constexpr std::int64_t kNotLooked = INT64_MIN;
+
   struct Refusal {
     int status = 400;
     std::string_view code, detail, extra{};
@@ -118,6 +122,16 @@ class Exchange final : public TimerHandler, public QueueTicket {
   void retry();
   void count_failure(UpstreamFailure failure, int err);
   void wait_for(Wait wait, bool progress);
+
+  // --- a client that is slow, or stuck (exchange_pace.cc)
+  void note_debt(Wait wait);
+  std::int64_t moved(ClientPace::Owes what) const;
+  std::int64_t acknowledged() const;
+  void arm_look();
+  void look_at_reader();
+  void judge_pace();
+  void give_up_on_uploader(std::string_view detail);
+  void give_up_on_reader();
 
   // --- moving bytes (exchange_relay.cc)
   enum class Step : std::uint8_t {
@@ -165,6 +179,7 @@ class Exchange final : public TimerHandler, public QueueTicket {
   Worker& worker_;
   Downstream& downstream_;
   Timer timer_;
+  Timer pace_timer_;  // armed from the first time that the client owes
   Handle<Exchange> self_;
   Upstream* upstream_ = nullptr;  // borrowed; it tells us before it goes
   AccessNote access_;
@@ -180,6 +195,9 @@ class Exchange final : public TimerHandler, public QueueTicket {
   TimePoint picked_;
   TimePoint head_at_;
   TimePoint connected_;
+  ClientPace pace_;
+  TimePoint reader_moved_at_;         // when the client was last seen to take bytes of its response
+  std::int64_t reader_acked_ = 0;     // acknowledged() then; kNotLooked: not looked at since
   std::uint64_t response_bytes_ = 0;  // raw, of this attempt
   std::uint64_t client_bytes_ = 0;    // written to the client
   std::uint64_t client_head_bytes_ = 0;

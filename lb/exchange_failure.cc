@@ -132,6 +132,7 @@ void Exchange::on_retry_granted() { retry(); }
 
 void Exchange::wait_for(Wait wait, bool progress) {
   if (wait == wait_ && !progress) return;
+  if (wait != wait_) note_debt(wait);
   wait_ = wait;
   WorkerTimers& timers = worker_.timers();
   switch (wait) {
@@ -148,11 +149,13 @@ void Exchange::wait_for(Wait wait, bool progress) {
     case Wait::ResponseBody:
       return timers.response_body.arm(timer_);
     case Wait::ClientWrite:
-      return timers.client_write.arm(timer_);
+      return arm_look();
   }
 }
 
-void Exchange::on_timer(Timer&) {
+void Exchange::on_timer(Timer& timer) {
+  if (&timer == &pace_timer_) return judge_pace();
+  if (wait_ == Wait::ClientWrite) return look_at_reader();
   const Wait wait = wait_;
   wait_ = Wait::Nothing;
   WorkerMetrics& metrics = worker_.metrics();
@@ -171,20 +174,14 @@ void Exchange::on_timer(Timer&) {
       return upstream_failed(UpstreamFailure::HeadTimeout);
     case Wait::ClientBody:
       metrics.client_body_timeouts.add();
-      client_keep_alive_ = false;
-      note_end('c', state_ == State::Responding ? 'D' : 'R');
-      if (state_ == State::Responding) return cut();
-      release_upstream(false);
-      return answer(408, "timeout", "the request body stopped coming");
+      return give_up_on_uploader("the request body stopped coming");
     case Wait::ResponseBody:
       metrics.backend_timeouts.add();
       note_end('s', 'D');
       count(worker_.shared().backends.at(choice_.backend).counters.timeouts);
       return cut();
     case Wait::ClientWrite:
-      metrics.client_write_timeouts.add();
-      note_end('c', 'D');
-      return cut(Cut::Reset);  // what it does not read shall not stay in the kernel either
+      return;
   }
 }
 

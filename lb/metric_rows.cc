@@ -312,6 +312,10 @@ constexpr MetricRow kLbRows[] = {
                                              .labels = "kind=\"write\"",
                                              .json = "connections.client.timeouts.write",
                                              .help = "Client connections ended by a time-out."}),
+    metric<kSum<&W::client_too_slow>>({.name = "dlb_client_timeouts_total",
+                                       .labels = "kind=\"min_rate\"",
+                                       .json = "connections.client.timeouts.min_rate",
+                                       .help = "Client connections ended by a time-out."}),
 
     // Upstream connections
     metric<kSum<&W::upstream_connecting>>({.name = "dlb_upstream_connections",

@@ -101,6 +101,7 @@ struct alignas(64) WorkerMetrics {
   WorkerCount client_idle;           // gauge: between two requests
   WorkerCount client_tunnels;        // gauge: tunnels
   WorkerCount client_idle_timeouts, client_header_timeouts, client_body_timeouts, client_write_timeouts;
+  WorkerCount client_too_slow;  // client-min-rate
   WorkerCount client_bytes_in, client_bytes_out;
 
   // --- Tunnels (their bytes are counted among the client's as well).

@@ -161,6 +161,9 @@ constexpr OptionRow kRows[] = {
     option<&Options::backend_timeout>(
         "backend-timeout",
         {.min = std::chrono::milliseconds(1), .max = kMaxTime, .help = "To response headers."}),
+    option<&Options::backend_body_timeout>(
+        "backend-body-timeout",
+        {.min = std::chrono::milliseconds(1), .max = kMaxTime, .help = "Without a byte of a response body."}),
     option<&Options::proxy_max_idle>(
         "proxy-max-idle",
         {.min = 0, .max = kMaxCount, .unit = "connections", .help = "Idle backend connections kept."}),
@@ -235,6 +238,14 @@ constexpr OptionRow kRows[] = {
                                      {.min = std::chrono::milliseconds(1),
                                       .max = std::chrono::hours(24 * 30),
                                       .help = "A tunnel without a byte in either direction."}),
+    option<&Options::client_min_rate>(
+        "client-min-rate",
+        {.max = mib(1024), .help = "Bytes a second; a slower reader or uploader is cut. 0: off."}),
+    option<&Options::client_min_rate_window>(
+        "client-min-rate-window",
+        {.min = std::chrono::milliseconds(10),
+         .max = kMaxTime,
+         .help = "Over how long of the client's own time client-min-rate is judged."}),
     option<&Options::max_header_bytes>("max-header-bytes",
                                        {.min = kib(1), .max = mib(1), .help = "Request head; over it 431."}),
     option<&Options::max_body_bytes>(

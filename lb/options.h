@@ -89,7 +89,8 @@ struct Options {
 
   // Upstream side
   Duration connect_timeout = std::chrono::seconds(2);
-  Duration backend_timeout = std::chrono::seconds(15);  // to response headers
+  Duration backend_timeout = std::chrono::seconds(15);       // to response headers
+  Duration backend_body_timeout = std::chrono::seconds(60);  // without progress of a response body
   std::int64_t proxy_max_idle = 256;
   std::int64_t proxy_max_idle_per_host = 64;
   std::int64_t proxy_max_conns_per_host = 200;
@@ -112,6 +113,8 @@ struct Options {
   Duration client_body_timeout = std::chrono::seconds(30);   // without progress
   Duration client_write_timeout = std::chrono::seconds(30);  // without progress
   Duration tunnel_timeout = std::chrono::hours(1);           // without a byte in either direction
+  ByteSize client_min_rate = kib(1);                         // a second, while the client owes bytes; 0: off
+  Duration client_min_rate_window = std::chrono::seconds(30);
   ByteSize max_header_bytes = kib(16);
   ByteSize max_body_bytes = mib(8);
   bool abort_on_client_fin = false;          // a half-closed client that waits for its answer counts as gone

@@ -38,10 +38,14 @@ WorkerTimers::WorkerTimers(EventLoop& loop, const Options& options)
       client_body(loop, options.client_body_timeout),
       client_write(loop, options.client_write_timeout),
       client_linger(loop, Worker::kLingerTimeout),
+      client_look(loop, std::min(Worker::kFirstLook, options.client_write_timeout / Worker::kLooks)),
+      client_tick(loop, options.client_write_timeout / Worker::kLooks),
+      client_rate(loop,
+                  options.client_min_rate.bytes > 0 ? options.client_min_rate_window : Duration::zero()),
       queue(loop, options.backend_queue_timeout),
       connect(loop, options.connect_timeout),
       response_head(loop, options.backend_timeout),
-      response_body(loop, Worker::kResponseBodyTimeout),
+      response_body(loop, options.backend_body_timeout),
       upstream_idle(loop, options.proxy_idle_timeout),
       tunnel(loop, options.tunnel_timeout) {}
 

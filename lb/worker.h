@@ -37,15 +37,18 @@ namespace dlb::lb {
 struct WorkerTimers {
   WorkerTimers(EventLoop& loop, const Options& options);
   TimerList client_new, client_idle, client_header, client_body, client_write, client_linger;
+  TimerList client_look, client_tick;  // how the client gets on with its response: see exchange_pace.cc
+  TimerList client_rate;
   TimerList queue, connect, response_head, response_body, upstream_idle, tunnel;
 };
 
 class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, public TurnEndHook {
  public:
-  // A silent backend in the middle of a response body is given up after this long.
-  static constexpr Duration kResponseBodyTimeout = std::chrono::seconds(60);
   // Connections over the cap that a worker admits while another one closes an idle one for it.
   static constexpr std::uint32_t kReclaimOvershoot = 32;
+  // The first look at how a client gets on comes after this long at most.
+  static constexpr Duration kFirstLook = std::chrono::milliseconds(100);
+  static constexpr int kLooks = 8;  // in client-write-timeout
   // How long a connection lingers for the client to take an answer that came before its request was read.
   static constexpr Duration kLingerTimeout = std::chrono::seconds(2);
   // A backend without a failed exchange for this long is sound enough for a retry to wait for.

@@ -1,4 +1,5 @@
-"""Deadlines and slow peers (L15, L6's client-min-rate is a later feature; case LB-29)."""
+"""Deadlines and slow peers: a test for each row of the time-out table in lb/README.md that has none elsewhere (lb_queue,
+lb_upgrade), and client-min-rate (L6, L15; case LB-29)."""
 
 import socket
 import time
@@ -88,18 +89,149 @@ class Clients(LbCase):
             self.assertEqual((response.complete, response.body), (True, b"x" * 20))
 
     def test_a_reader_without_progress_is_cut(self):
-        def handler(connection, request):
-            connection.reply(200, b"x" * (64 << 20))
-
-        a = self.scripted(handler)
+        body = b"x" * (16 << 20)
+        a = self.scripted(lambda connection, request: connection.reply(200, body))
         balancer = self.balancer(a, client_write_timeout="700ms")
         client = RawClient(balancer.port, receive_buffer=4096)
         self.addCleanup(client.close)
         client.send(G)
-        wait_until(lambda: a.active == 1, 5, "the download")
+        client.fill()
+        started = time.monotonic()
         wait_until(lambda: a.active == 0, 10, "the download to be cut")
+        took = time.monotonic() - started
+        self.assertTrue(0.6 <= took <= 1 + SLACK, took)
+        self.assertEqual(balancer.metrics()["connections"]["client"]["timeouts"]["write"], 1)
         balancer.wait_quiet()
         a.errors.clear()
+
+    def test_a_reader_of_our_own_answers_is_cut_likewise(self):
+        balancer = self.balancer(self.scripted(), client_write_timeout="400ms")
+        client = RawClient(balancer.port, receive_buffer=4096)
+        self.addCleanup(client.close)
+        client.send(b"GET /lb/status HTTP/1.1\r\nHost: a\r\n\r\n" * 300)
+        wait_until(lambda: balancer.metrics()["connections"]["client"]["timeouts"]["write"] == 1, 5, "the cut")
+
+    def test_the_rest_of_a_refused_request_is_waited_for_2_seconds(self):
+        """Lingering: the answer has gone out, our side is shut, the client neither sends nor closes."""
+        balancer = self.balancer(self.scripted())
+        with balancer.client() as client:
+            started = time.monotonic()
+            client.send("POST / HTTP/1.1|Host: a|Content-Length: 99999999||abc")
+            self.assertEqual(client.read_response().status, 413)
+            self.assertTrue(client.closed_within(1), "our side is shut")
+            wait_until(lambda: balancer.metrics()["connections"]["client"]["active"] == 1, 5, "the connection's end")
+            took = time.monotonic() - started
+            self.assertTrue(1.8 <= took <= 2.3 + SLACK, took)
+
+
+class SlowPeers(LbCase):
+    """client-min-rate: only the time in which the client owes bytes counts against it."""
+
+    def timeouts(self, balancer):
+        return balancer.metrics()["connections"]["client"]["timeouts"]
+
+    def test_lb_29_an_uploader_below_client_min_rate_gets_408(self):
+        a = self.scripted()
+        balancer = self.balancer(a, client_min_rate="1KiB", client_min_rate_window="800ms")
+        with balancer.client() as client:
+            started = time.monotonic()
+            client.send("POST / HTTP/1.1|Host: a|Content-Length: 1000||")
+            client.sock.settimeout(0.05)
+            while time.monotonic() - started < 5 * TIME_FACTOR:
+                try:
+                    client.send(b"x")
+                    client.fill()
+                    break
+                except TimeoutError:
+                    continue
+            took = time.monotonic() - started
+            self.assertEqual(client.read_response().status, 408)
+            self.assertTrue(0.7 <= took <= 1 + SLACK, took)
+            self.assertTrue(client.closed_within(2))
+        self.assertEqual(self.timeouts(balancer)["min_rate"], 1)
+        self.assertEqual(balancer.backend("a")["counters"]["failures"]["timeout"], 0)
+
+    def test_lb_29_an_upload_at_twice_the_rate_is_served(self):
+        a = self.scripted()
+        balancer = self.balancer(a, client_min_rate="10KiB", client_min_rate_window="300ms", client_body_timeout="500ms",
+                                 backend_timeout="500ms")
+        with balancer.client() as client:
+            client.send("POST / HTTP/1.1|Host: a|Content-Length: 30720||")
+            for _ in range(30):
+                client.send(b"x" * 1024)
+                pause(0.05)
+            self.assertEqual(client.read_response().status, 200)
+        self.assertEqual(len(a.requests[0].body), 30720)
+        self.assertEqual(self.timeouts(balancer)["min_rate"], 0)
+
+    def read_slowly(self, client, rate, seconds):
+        """Reads `rate` bytes a second; returns how many came. Ends early with the connection."""
+        started, got = time.monotonic(), 0
+        while time.monotonic() - started < seconds:
+            try:
+                data = client.sock.recv(max(1, rate // 50))
+            except OSError:
+                break
+            if not data:
+                break
+            got += len(data)
+            pause(max(0.0, started + got / rate - time.monotonic()))
+        return got
+
+    def test_lb_29_a_reader_below_client_min_rate_is_cut(self):
+        body = b"x" * (16 << 20)
+        a = self.scripted(lambda connection, request: connection.reply(200, body))
+        balancer = self.balancer(a, client_min_rate="200KiB", client_min_rate_window="800ms")
+        client = RawClient(balancer.port, receive_buffer=4096)
+        self.addCleanup(client.close)
+        started = time.monotonic()
+        client.send(G)
+        self.together(lambda: self.read_slowly(client, 20_000, 2.5 * TIME_FACTOR),
+                      lambda: wait_until(lambda: a.active == 1, 5) and wait_until(lambda: a.active == 0, 5, "the cut"))
+        self.assertGreaterEqual(time.monotonic() - started, 0.7)
+        self.assertEqual(self.timeouts(balancer)["min_rate"], 1)
+        a.errors.clear()
+
+    def test_lb_29_a_slow_but_steady_reader_finishes(self):
+        """Its progress is what it acknowledges: our own writes go in steps of the kernel's buffer, for each of which such a
+        reader needs longer than client-write-timeout."""
+        a = self.scripted(lambda connection, request: connection.reply(200, b"x" * 400_000))
+        balancer = self.balancer(a, client_write_timeout="1s", client_min_rate="1KiB", client_min_rate_window="300ms")
+        with RawClient(balancer.port, receive_buffer=4096) as client:
+            client.send(G)
+            got = self.read_slowly(client, 20_000, 2.6)
+            self.assertGreater(got, 40_000)
+            self.assertEqual(balancer.metrics()["requests"]["in_progress"], 1, "not all of it in the kernel's buffers")
+            while got < 400_000 and client.fill():
+                got += len(client.buffer)
+                client.buffer = b""
+            self.assertGreater(got, 400_000)  # with the head
+        self.assertEqual((self.timeouts(balancer)["write"], self.timeouts(balancer)["min_rate"]), (0, 0))
+
+    def test_a_slow_backend_does_not_count_against_the_client(self):
+        def handler(connection, request):
+            if request.method == "POST":
+                pause(1)  # the upload waits in our buffers and the kernel's
+                connection.body(request)
+            connection.send("HTTP/1.1 200 OK|Content-Length: 10||")
+            for _ in range(10):
+                connection.send(b"x")
+                pause(0.1)
+
+        balancer = self.balancer(self.scripted(handler), client_min_rate="64MiB", client_min_rate_window="300ms")
+        for data in (G, wire("POST / HTTP/1.1|Host: a|Content-Length: 6000000||") + b"x" * 6_000_000):
+            with balancer.client() as client:
+                self.assertTrue(client.request(data).complete)
+        self.assertEqual(self.timeouts(balancer)["min_rate"], 0)
+
+    def test_0_turns_it_off(self):
+        balancer = self.balancer(self.scripted(), client_min_rate=0, client_min_rate_window="50ms")
+        with balancer.client() as client:
+            client.send("POST / HTTP/1.1|Host: a|Content-Length: 10||")
+            for _ in range(10):
+                client.send(b"x")
+                pause(0.05)
+            self.assertEqual(client.read_response().status, 200)
 
 
 class Backends(LbCase):
@@ -161,6 +293,20 @@ class Backends(LbCase):
         with balancer.client() as client:
             self.assertIn(client.request(G).status, (503, 504))
         balancer.wait_quiet()
+
+    def test_a_response_body_that_stops_is_cut(self):
+        def handler(connection, request):
+            connection.send("HTTP/1.1 200 OK|Content-Length: 10||abc")
+            connection.wait_for_end()
+
+        balancer = self.balancer(self.scripted(handler), backend_body_timeout="500ms")
+        with balancer.client() as client:
+            started = time.monotonic()
+            response = client.request(G)
+            took = time.monotonic() - started
+            self.assertEqual((response.status, response.body, response.complete), (200, b"abc", False))
+            self.assertTrue(0.4 <= took <= 0.7 + SLACK, took)
+        self.assertEqual(balancer.backend("a")["counters"]["failures"]["timeout"], 1)
 
     def test_idle_backend_connections_are_closed(self):
         ended = []
