@@ -143,7 +143,8 @@ class Handshakes(TlsCase):
     def test_what_is_no_tls(self):
         balancer = self.tls_balancer(self.scripted())
         hello = ClientBytes().handshake()
-        junk = (b"\x16\x03\x01\x00\x05hello", b"\x80\x2e\x01\x00\x02" + b"\x00" * 43, b"\x00" * 500, b"\x15\x03\x01\x00\x02\x02\x28",
+        junk = (b"\x16\x03\x01\x00\x05hello", b"\x80\x2e\x01\x00\x02" + b"\x00" * 43, b"\x00" * 500,
+                b"\x15\x03\x01\x00\x02\x02\x28",
                 b"\xff" * 20_000, hello[:9] + b"\xff" * (len(hello) - 9), b"hello\r\n" * 50)
         for bytes_sent in junk:
             with self.raw() as raw:
