@@ -140,7 +140,7 @@ class Balancer(Program):
     """lb before scripted or real backends, with intervals fit for tests; any option by keyword (`backend_cap=4`)."""
 
     DEFAULTS = {"health_interval": "100ms", "stats_interval": "100ms", "monitor_timeout": "1s", "drain_notice": "50ms",
-                "drain_timeout": "1s", "tunnel_drain_timeout": "200ms"}
+                "drain_timeout": "1s", "tunnel_drain_timeout": "200ms", "lb_max_socket_bytes": 0}
 
     def __init__(self, folder, backends, name="lb", weights=None, extra="", **options):
         super().__init__(folder, name)
