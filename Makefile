@@ -53,7 +53,6 @@ LB_OBJ       = $(call part_objs,lb)
 BACKEND_OBJ  = $(call part_objs,backend)
 LOADGEN_OBJ  = $(call part_objs,loadgen)
 
-SOAK ?= lb_memory
 .PHONY: soak docs all lb backend loadgen unit unit-build test asan tsan clean install check-includes
 all: lb backend loadgen
 lb: $(BIN)/lb/lb
@@ -165,9 +164,9 @@ build/fuzz/%: test/fuzz/%.cc $(wildcard test/fuzz/*.h) $(FUZZ_SRC) $(wildcard co
 test:
 	test/run.sh
 
-# The same tests with the numbers of a busy day; minutes.
+# Tests with the numbers of a busy day, one after the other, with their figures; minutes. `make soak SOAK=lb_memory`: some.
 soak: all
-	DLB_SOAK=1 python3 test/support/run_integration.py $(addprefix --only ,$(SOAK))
+	python3 test/support/run_integration.py --jobs 1 --timeout 1200 --show $(addprefix --only ,$(SOAK)) test/soak/*_soak.py
 
 # The option and metric tables of the READMEs, from the programs themselves.
 docs: all

@@ -52,9 +52,10 @@ void Downstream::enter(State state) {
   WorkerTimers& timers = worker_.timers();
   switch (state) {
     case State::Idle:
-      (worker_.draining() ? timers.client_linger
-       : used_            ? timers.client_idle
-                          : timers.client_new)
+      // Who was promised keep-alive before the drain or the shedding began has a moment for one more request.
+      (worker_.draining() || (used_ && worker_.shedding()) ? timers.client_linger
+       : used_                                             ? timers.client_idle
+                                                           : timers.client_new)
           .arm(timer_);
       break;
     case State::Handshaking:

@@ -379,12 +379,17 @@ Exchange::Step Exchange::write_response() {
 // --- large bodies: through a pipe
 
 // Whether what comes next goes by splice: a body of known length, much of which is still to come, between
-// plain sockets. Takes the pipe; without one the body is copied.
+// plain sockets. Takes the pipe; without one the body is copied. While memory is short a pipe of 256 KiB is
+// too much to hold for a stalled reader (and its pages count as nobody's socket memory): bodies go on by
+// their block, and an empty pipe goes back.
 bool Exchange::may_splice() {
   const std::uint64_t passable = response_.passable();
+  if (worker_.memory_short()) {
+    worker_.pipes().give_back(std::exchange(pipe_, {}));
+    return false;
+  }
   if (pipe_.valid()) return passable > 0;
-  if (passable < kSpliceFrom || worker_.shedding() || !downstream_.transport().can_splice() ||
-      !upstream_->transport().can_splice())
+  if (passable < kSpliceFrom || !downstream_.transport().can_splice() || !upstream_->transport().can_splice())
     return false;
   response_.shrink();
   pipe_ = worker_.pipes().acquire();

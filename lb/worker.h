@@ -88,6 +88,10 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   Rng& rng() { return rng_; }
   bool draining() const { return draining_; }
   bool shedding() const { return shared_.memory.shedding.load(std::memory_order_relaxed); }
+  // Sheds already, or socket memory is past half of its limit: nothing holds more than its block.
+  bool memory_short() const {
+    return shedding() || shared_.memory.small_buffers.load(std::memory_order_relaxed);
+  }
   // Connections end with the response that is being made.
   bool ends_connections() const { return draining_ || shedding(); }
   // The buffers for a new socket (0: tuned by the kernel), with the options' fixed sizes.

@@ -49,6 +49,7 @@ def main():
     parser.add_argument("--name", action="append", default=[], help="a test's name, as unittest takes it")
     parser.add_argument("--time-factor", type=float, default=1.0)
     parser.add_argument("--timeout", type=float, default=240.0)
+    parser.add_argument("--show", action="store_true", help="output of files that passed, too")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--tally", help="write passed, failed, skipped there")
     parser.add_argument("files", nargs="*")
@@ -70,7 +71,7 @@ def main():
                 total[key] += tally[key]
             print(f"  {os.path.relpath(path, ROOT)}: {tally['passed']} passed, {tally['failed']} failed, "
                   f"{tally['skipped']} skipped ({took:.1f} s)", flush=True)
-            if tally["failed"] or arguments.name:
+            if tally["failed"] or arguments.name or arguments.show:
                 print(output, flush=True)
     if not files:
         print("no test files", file=sys.stderr)
