@@ -8,8 +8,9 @@
 #
 # `up` builds if needed, starts what doesn't run yet, and returns when all is healthy, else 1 with the log's tail (and
 # what it started stopped again). Settings are kept in DIR (default build/local), so that later calls need only --dir.
-# Ports: P lb HTTP (default 8080), P+1 lb WSS, P+2 admin; backend i (1, 2, …): P+10+i HTTP, P+30+i WSS; P+50 PostgreSQL.
-# In DIR: NAME.pid, NAME.log, NAME.toml, data/ (key, SQLite), postgres/ (a private cluster, loopback only).
+# Ports: P lb HTTP (default 8080), P+1 lb WSS, P+2 admin, P+3 lb HTTPS; backend i (1, 2, …): P+10+i HTTP, P+30+i WSS; P+50
+# PostgreSQL. In DIR: NAME.pid, NAME.log, NAME.toml, data/ (key, SQLite), postgres/ (a private cluster, loopback only),
+# tls.crt and tls.key (self-signed when they are not there; put others in their place and send lb SIGHUP).
 # --programs DIR takes the programs from another build (build/asan/bin) and does not build.
 set -euo pipefail
 
@@ -22,13 +23,14 @@ STOP_WITHIN=15                            # seconds for SIGTERM; notice, probers
 
 say() { printf '%s\n' "$*"; }
 die() { printf 'local.sh: %s\n' "$*" >&2; exit 1; }
-usage() { sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 usage_error() { printf 'local.sh: %s\n' "$1" >&2; usage >&2; exit 2; }
 
 # --- Names, ports and files --------------------------------------------------------------------------------------------
 
 port_lb() { echo "$PORT_BASE"; }
 port_admin() { echo $((PORT_BASE + 2)); }
+port_https() { echo $((PORT_BASE + 3)); }
 port_http() { echo $((PORT_BASE + 10 + $1)); }
 port_wss() { echo $((PORT_BASE + 30 + $1)); }
 port_postgres() { echo $((PORT_BASE + 50)); }
@@ -248,11 +250,26 @@ make_key() {
   mv -- "$key.new" "$key"
 }
 
+# So that HTTPS can be tried; whoever has a certificate of his own puts it there.
+make_certificate() {
+  [[ ! -e $DIR/tls.crt && ! -e $DIR/tls.key ]] || return 0  # one alone is somebody's: lb says what is missing
+  local problem
+  problem=$(umask 077 && openssl req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -days 3650 \
+    -subj "/CN=localhost" -addext "subjectAltName=DNS:localhost,IP:127.0.0.1" \
+    -keyout "$DIR/tls.key.new" -out "$DIR/tls.crt.new" 2>&1) || die "no certificate could be made in $DIR: $problem"
+  mv -- "$DIR/tls.key.new" "$DIR/tls.key"
+  mv -- "$DIR/tls.crt.new" "$DIR/tls.crt"
+}
+
 start_lb() {
   local name i
+  make_certificate
   {
     echo "# Written by local.sh at each start."
     echo "listen = \":$(port_lb)\""
+    echo "tls-listen = \":$(port_https)\""
+    echo "tls-cert = $(toml_string "$DIR/tls.crt")"
+    echo "tls-key = $(toml_string "$DIR/tls.key")"
     # wss-listen on P+1 comes with the backends' WebSocket listener, which is not there yet.
     echo 'tunnel-drain-timeout = "5s"'  # within STOP_WITHIN
     for name in $(backend_names); do
@@ -315,7 +332,9 @@ lock() {  # one command at a time on a DIR
 
 build() {
   local program
-  command -v curl >/dev/null || die "curl is missing: run deploy/setup.sh"
+  for program in curl openssl; do
+    command -v "$program" >/dev/null || die "$program is missing: run deploy/setup.sh"
+  done
   if [[ $PROGRAMS == "$ROOT" ]]; then
     command -v make >/dev/null || die "make is missing: run deploy/setup.sh"
     mkdir -p -- "$ROOT/build"
@@ -367,7 +386,10 @@ do_up() {
   fi
   if [[ $STORE == postgres ]]; then pg_bin >/dev/null; fi
   build
-  for name in "${missing[@]}"; do check_port "$name" "$(port_of "$name")" || busy=1; done
+  for name in "${missing[@]}"; do
+    check_port "$name" "$(port_of "$name")" || busy=1
+    if [[ $name == lb ]]; then check_port lb "$(port_https)" || busy=1; fi
+  done
   ((!busy)) || exit 1
   save_settings
   make_key
@@ -385,7 +407,7 @@ do_up() {
   show_urls
 }
 
-show_urls() { say "http://127.0.0.1:$(port_lb)"; }
+show_urls() { say "http://127.0.0.1:$(port_lb)  https://localhost:$(port_https)"; }
 
 do_status() {
   local name pid state rc=0

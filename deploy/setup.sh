@@ -26,10 +26,10 @@ llhttp_package() {
 
 run_packages() {
   echo g++ make pkg-config libssl-dev libpq-dev libsimdjson-dev libfmt-dev libtomlplusplus-dev libsqlite3-dev \
-    zlib1g-dev curl "$(llhttp_package)"
+    zlib1g-dev curl openssl "$(llhttp_package)"
 }
 postgres_packages() { echo postgresql; }
-test_packages() { echo catch2 python3 openssl; }
+test_packages() { echo catch2 python3; }
 bench_packages() { echo haproxy nginx-light wrk strace gnuplot-nox clang; }
 
 # pkgconf has taken pkg-config's place on newer systems, and any nginx or gnuplot will do.

@@ -56,7 +56,9 @@ class Handshakes(TlsCase):
             client.incoming.write(raw.buffer)
             raw.buffer = b""
             try:
-                answer += client.tls.read(1000)
+                more = client.tls.read(1000)
+                self.assertTrue(more, "the connection's end instead of an answer")
+                answer += more
             except ssl.SSLWantReadError:
                 self.assertTrue(raw.fill())
         self.assertTrue(answer.startswith(b"HTTP/1.1 200 "))

@@ -1,9 +1,11 @@
 """The whole system as users start it: deploy/local.sh, load by loadgen, the loss of a backend in the middle."""
 
 import glob
+import http.client
 import json
 import os
 import signal
+import ssl
 import subprocess
 import threading
 
@@ -155,6 +157,13 @@ class Local(Case):
         with self.subTest("up again"):
             self.assertIn("already running", self.up("sqlite"))
             self.assertEqual({name: self.pid(name) for name in pids}, pids)
+        with self.subTest("HTTPS"):
+            context = ssl.create_default_context(cafile=os.path.join(self.dir, "tls.crt"))
+            secure = http.client.HTTPSConnection("localhost", self.base + 3, timeout=10, context=context)
+            secure.request("GET", "/feed")
+            self.assertEqual(secure.getresponse().status, 200)
+            secure.close()
+            self.assertEqual(os.stat(os.path.join(self.dir, "tls.key")).st_mode & 0o077, 0)
         with self.subTest("other settings while it runs"):
             code, _, err = self.local("up", "--backends", "2")
             self.assertEqual(code, 1)
