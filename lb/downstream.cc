@@ -17,8 +17,20 @@ constexpr int kLingerReadsPerTurn = 16;
 
 }  // namespace
 
-Downstream::Downstream(Worker& worker, Fd fd, const Address& peer, bool secure, Handle<Downstream> self)
-    : worker_(worker), transport_(std::move(fd)), timer_(*this), self_(self), peer_(peer), secure_(secure) {}
+Downstream::Downstream(Worker& worker, Fd fd, const Address& peer, Before before, Handle<Downstream> self)
+    : worker_(worker),
+      transport_(std::move(fd)),
+      timer_(*this),
+      self_(self),
+      awaits_proxy_header_(before.proxy_header),
+      secure_(before.tls) {
+  know_client(PeerAddress(peer));
+}
+
+void Downstream::know_client(const PeerAddress& peer) {
+  peer_ = peer;
+  trusted_ = worker_.options().trusted_networks.contains(peer);
+}
 
 Result<void> Downstream::attach() {
   auto attached = transport_.attach(worker_.loop(), *this);
@@ -34,6 +46,7 @@ void Downstream::enter(State state) {
         return used_ ? &m.client_idle : &m.client_new;
       case State::Handshaking:
         return &m.client_handshaking;
+      case State::ReadingProxyHeader:
       case State::ReadingHead:
         return &m.client_reading;
       case State::Exchanging:
@@ -46,7 +59,7 @@ void Downstream::enter(State state) {
   };
   if (WorkerCount* old = gauge(state_)) old->sub();
   state_ = state;
-  if (state != State::Idle) used_ = true;
+  if (state != State::Idle && state != State::ReadingProxyHeader) used_ = true;
   if (WorkerCount* now = gauge(state_)) now->add();
 
   WorkerTimers& timers = worker_.timers();
@@ -58,6 +71,7 @@ void Downstream::enter(State state) {
                                                            : timers.client_new)
           .arm(timer_);
       break;
+    case State::ReadingProxyHeader:
     case State::Handshaking:
     case State::ReadingHead:
       timers.client_header.arm(timer_);
@@ -75,6 +89,7 @@ void Downstream::on_events(std::uint32_t events) {
   transport_.note_events(events);
   switch (state_) {
     case State::Idle:
+    case State::ReadingProxyHeader:
     case State::ReadingHead:
       read_heads();
       return;
@@ -95,6 +110,7 @@ void Downstream::on_events(std::uint32_t events) {
 // Reads and starts exchanges until the socket is dry, a request is in progress, or the turn's budget is
 // spent.
 void Downstream::read_heads() {
+  if (awaits_proxy_header_ && !read_proxy_header()) return;
   if (secure_ && transport_.tls() == nullptr) return begin_handshake();
   for (int i = 0; i < kHeadsPerTurn; ++i) {
     if (!in_.valid()) {
@@ -211,6 +227,9 @@ void Downstream::on_timer(Timer&) {
   switch (state_) {
     case State::Idle:
       if (!worker_.reclaiming()) worker_.metrics().client_idle_timeouts.add();
+      return close();
+    case State::ReadingProxyHeader:
+      worker_.metrics().proxy_headers_bad.add();
       return close();
     case State::Handshaking:
       worker_.metrics().tls_failed_timeout.add();

@@ -2,6 +2,7 @@
 // exchange for each, one at a time and in order (pipelined bytes wait in the kernel, or in one small block),
 // and ends the connection so that the client can still read what it was sent, or hands it to a tunnel.
 //
+//   (PROXY header: Idle ──first byte──▶ ReadingProxyHeader ──whole──▶ Idle, once; see downstream_proxy.cc)
 //   (TLS: Idle ──first byte──▶ Handshaking ──done──▶ Idle, once; see downstream_tls.cc)
 //   Idle ──first byte──▶ ReadingHead ──head──▶ Exchanging ──response sent──▶ Idle | Lingering | Closed
 //     └─ idle or silent too long: closed       │ bad head: our own answer, as an exchange
@@ -30,16 +31,21 @@ class Worker;
 class Downstream final : public EventHandler, public TimerHandler {
  public:
   enum class State : std::uint8_t {
-    Idle,         // no byte of a request is here; never used yet or between two requests
-    Handshaking,  // TLS: client-header-timeout runs from the first byte
-    ReadingHead,  // part of a head is here; client-header-timeout runs from its first byte
-    Exchanging,   // one exchange runs
-    Lingering,    // answered before the request was read: dropping the rest
+    Idle,                // no byte of a request is here; never used yet or between two requests
+    ReadingProxyHeader,  // part of it is here; client-header-timeout runs from the first byte
+    Handshaking,         // TLS: client-header-timeout runs from the first byte
+    ReadingHead,         // part of a head is here; client-header-timeout runs from its first byte
+    Exchanging,          // one exchange runs
+    Lingering,           // answered before the request was read: dropping the rest
     Closed,
   };
 
-  // `secure`: TLS comes first.
-  Downstream(Worker& worker, Fd fd, const Address& peer, bool secure, Handle<Downstream> self);
+  // What comes in front of the requests, in this order.
+  struct Before {
+    bool proxy_header = false;
+    bool tls = false;
+  };
+  Downstream(Worker& worker, Fd fd, const Address& peer, Before before, Handle<Downstream> self);
   Downstream(const Downstream&) = delete;
   Downstream& operator=(const Downstream&) = delete;
 
@@ -68,7 +74,8 @@ class Downstream final : public EventHandler, public TimerHandler {
 
   Transport& transport() { return transport_; }
   bool secure() const { return secure_; }
-  const PeerAddress& peer() const { return peer_; }
+  const PeerAddress& peer() const { return peer_; }  // the client, by the PROXY header where there is one
+  bool trusted() const { return trusted_; }          // peer() is one of trusted-proxies
   State state() const { return state_; }
   bool used() const { return used_; }  // has sent a byte
   Handle<Downstream> self() const { return self_; }
@@ -76,6 +83,8 @@ class Downstream final : public EventHandler, public TimerHandler {
  private:
   void enter(State state);
   void read_heads();
+  bool read_proxy_header();
+  void know_client(const PeerAddress& peer);
   void begin_handshake();
   void queue_handshake();
   bool grow_head_block();
@@ -95,7 +104,9 @@ class Downstream final : public EventHandler, public TimerHandler {
   std::uint32_t lingered_bytes_ = 0;
   State state_ = State::Closed;  // entered for good in attach()
   bool used_ = false;            // has sent a byte
-  const bool secure_;            // came by a TLS listener
+  bool trusted_ = false;
+  bool awaits_proxy_header_;
+  const bool secure_;  // came by a TLS listener
   bool handshake_queued_ = false;
 };
 

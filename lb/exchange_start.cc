@@ -122,7 +122,7 @@ Buffer Exchange::forwarded_head(const RequestHead& head, bool body_is_here) {
     const std::string_view given = head.fields.value(HeaderId::XRequestId);
     access_.take_request_id(sane_request_id(given) ? given : context.request_id);
   }
-  context.trusted_peer = listed(context.client_host, worker_.options().trusted_proxies);
+  context.trusted_peer = downstream_.trusted();
   // A body that is here already needs no permission; an HTTP/1.0 client would not understand it.
   context.forward_expect = head.expect_continue && !http10_client_ && !body_is_here;
   context.upgrade = upgrade_offer_;

@@ -161,10 +161,10 @@ int main(int argc, char** argv) {
   using namespace dlb;
   using namespace dlb::lb;
   if (argc == 2 && std::string_view(argv[1]) == "--metrics-markdown") {  // for the README
-    std::printf("%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
+    std::printf("%s\n%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
                 metrics_markdown(tunnel_metric_rows()).c_str(),
                 metrics_markdown(tunnel_backend_metric_rows(), "listener, backend").c_str(),
-                metrics_markdown(tls_metric_rows()).c_str(),
+                metrics_markdown(tls_metric_rows()).c_str(), metrics_markdown(proxy_metric_rows()).c_str(),
                 metrics_markdown(backend_metric_rows(), "backend").c_str());
     return 0;
   }

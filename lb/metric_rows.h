@@ -66,6 +66,7 @@ std::span<const MetricRow> lb_metric_rows();              // of LbTotals
 std::span<const MetricRow> tunnel_metric_rows();          // of LbTotals too
 std::span<const MetricRow> tunnel_backend_metric_rows();  // of TunnelFigures, labels `listener`, `backend`
 std::span<const MetricRow> tls_metric_rows();             // of LbTotals too
+std::span<const MetricRow> proxy_metric_rows();           // of LbTotals too
 std::span<const MetricRow> backend_metric_rows();         // of BackendFigures, label `backend`
 std::span<const MetricRow>
 backend_counter_rows();  // those of them that /lb/status does not show in words of its own

@@ -125,6 +125,11 @@ struct alignas(64) WorkerMetrics {
   WorkerCount tls_failed_memory;
   WorkerCount tls_plain_http;  // no handshake: plain HTTP on the TLS port, answered 400
 
+  // --- accept-proxy-protocol
+  WorkerCount proxy_headers, proxy_headers_local;  // taken; the latter name nobody
+  WorkerCount proxy_headers_bad;                   // closed: no header, or not whole in time
+  WorkerCount proxy_untrusted;                     // closed: the peer is not in trusted-proxies
+
   // --- Upstream connections, both transports together; the feed's share apart.
   WorkerCount upstream_opened, upstream_reused;
   WorkerCount upstream_connecting, upstream_busy, upstream_idle;  // gauges

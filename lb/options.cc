@@ -1,12 +1,10 @@
 // The rows of the balancer's options, and the rules that go across them. Start-up and (later) reload only.
 #include "lb/options.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <simdjson.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <fstream>
 #include <sstream>
@@ -255,7 +253,11 @@ constexpr OptionRow kRows[] = {
         {.help = "A client that shuts its sending side before its response begins counts as gone."}),
     option<&Options::trusted_proxies>(
         "trusted-proxies",
-        {.unit = "addresses", .help = "Addresses of peers whose X-Forwarded-* fields are believed."}),
+        {.unit = "addresses",
+         .help = "Peers whose X-Forwarded-* fields and PROXY headers are believed: addresses, networks."}),
+    option<&Options::accept_proxy_protocol>(
+        "accept-proxy-protocol",
+        {.help = "listen and tls-listen take only peers in trusted-proxies, and a PROXY header first."}),
     option<&Options::socket_read_buffer_bytes>(
         "socket-read-buffer-bytes", {.max = mib(64), .help = "Of every connection; 0: tuned by the kernel."}),
     option<&Options::socket_write_buffer_bytes>(
@@ -442,18 +444,17 @@ Result<void> check_path(const LoadedOptions& loaded, std::string_view name, std:
   return {};
 }
 
-// Each trusted proxy as the data path writes a peer's address, so that comparing texts compares addresses.
+// accept-proxy-protocol without anybody who may send a header would serve nobody.
 Result<void> finish_trusted_proxies(const LoadedOptions& loaded, Options& options) {
   for (std::string& proxy : options.trusted_proxies) {
-    std::array<unsigned char, sizeof(in6_addr)> bytes{};
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    const int family = proxy.find(':') == std::string::npos ? AF_INET : AF_INET6;
-    if (::inet_pton(family, proxy.c_str(), bytes.data()) != 1 ||
-        ::inet_ntop(family, bytes.data(), text.data(), text.size()) == nullptr) {
-      return loaded.at("trusted-proxies",
-                       fmt::format("\"{}\": expected an IP address, such as 10.0.0.5 or ::1", proxy));
-    }
-    proxy = text.data();
+    const auto network = Network::parse(proxy);
+    if (!network) return loaded.at("trusted-proxies", network.error().text);
+    proxy = network->to_string();
+    options.trusted_networks.add(*network);
+  }
+  if (options.accept_proxy_protocol && options.trusted_networks.empty()) {
+    return loaded.at("accept-proxy-protocol",
+                     "accept-proxy-protocol needs trusted-proxies: who may say whom it speaks for");
   }
   return {};
 }

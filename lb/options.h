@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/option.h"
 #include "common/result.h"
+#include "lb/network_list.h"
 #include "lb/policy/policy.h"
 
 namespace dlb::lb {
@@ -44,7 +45,7 @@ enum class HealthMethod : std::uint8_t { Get, Head, Tcp };
 struct Options {
   // Listening
   std::string listen = ":8080";
-  std::string tls_listen;     // "": no TLS
+  std::string tls_listen;  // "": no TLS
   std::string tls_cert;
   std::string tls_key;
   std::int64_t workers = 1;   // 0: one per CPU of the quota
@@ -118,7 +119,9 @@ struct Options {
   ByteSize max_header_bytes = kib(16);
   ByteSize max_body_bytes = mib(8);
   bool abort_on_client_fin = false;          // a half-closed client that waits for its answer counts as gone
-  std::vector<std::string> trusted_proxies;  // addresses in canonical text, after finish_options()
+  std::vector<std::string> trusted_proxies;  // addresses and networks
+  NetworkList trusted_networks;              // `trusted_proxies`, set by finish_options()
+  bool accept_proxy_protocol = false;        // public listeners: a PROXY header comes first, from those
   ByteSize socket_read_buffer_bytes;         // 0: tuned by the kernel
   ByteSize socket_write_buffer_bytes;
   ByteSize client_feed_write_buffer_bytes;  // 0: socket_write_buffer_bytes

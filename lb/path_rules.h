@@ -24,8 +24,4 @@ bool path_reaches(std::string_view path, const std::vector<std::string>& rules);
 // The path with `%XX` decoded once, `//` merged and dot segments resolved; never above `/`.
 std::string normal_path(std::string_view path);
 
-inline bool listed(std::string_view text, const std::vector<std::string>& list) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
-
 }  // namespace dlb::lb

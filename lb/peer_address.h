@@ -20,11 +20,12 @@ class PeerAddress {
   PeerAddress() = default;
   explicit PeerAddress(const Address& address) : port_(address.port()) {
     if (address.family() == AF_INET) {
-      v4_ = true;
+      v4_ = known_ = true;
       std::memcpy(bytes_.data(), &reinterpret_cast<const sockaddr_in*>(address.data())->sin_addr, 4);
     } else if (address.family() == AF_INET6) {
       const auto& in6 = reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr;
       v4_ = IN6_IS_ADDR_V4MAPPED(&in6);
+      known_ = true;
       std::memcpy(bytes_.data(), in6.s6_addr + (v4_ ? 12 : 0), v4_ ? 4 : 16);
     }
   }
@@ -47,11 +48,16 @@ class PeerAddress {
   }
 
   std::uint16_t port() const { return port_; }
+  bool known() const { return known_; }  // false: a Unix socket
+  bool v4() const { return v4_; }
+  // In network order; of IPv4 the first four.
+  const std::array<std::uint8_t, 16>& bytes() const { return bytes_; }
 
  private:
   std::array<std::uint8_t, 16> bytes_{};
   std::uint16_t port_ = 0;
   bool v4_ = false;
+  bool known_ = false;
 };
 
 }  // namespace dlb::lb

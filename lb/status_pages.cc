@@ -181,6 +181,7 @@ std::string metrics_json(const StatusView& view) {
   append_json_members(json, lb_metric_rows(), totals_of(view));
   append_json_members(json, tunnel_metric_rows(), totals_of(view));
   append_json_members(json, tls_metric_rows(), totals_of(view));
+  append_json_members(json, proxy_metric_rows(), totals_of(view));
   json.field("panic", in_panic(view.backends, view.options));
   json.key("backends").begin_array();
   for (const auto& backend : view.backends) {
@@ -200,6 +201,7 @@ std::string metrics_prometheus(const StatusView& view) {
   append_prometheus(out, lb_metric_rows(), totals_of(view));
   append_prometheus(out, tunnel_metric_rows(), totals_of(view));
   append_prometheus(out, tls_metric_rows(), totals_of(view));
+  append_prometheus(out, proxy_metric_rows(), totals_of(view));
   std::vector<BackendFigures> figures;
   figures.reserve(view.backends.size());
   std::vector<MetricSeries<BackendFigures>> series;

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <utility>
 
+#include "common/proxy_protocol.h"
 #include "common/socket.h"
 #include "lb/descriptors.h"
-#include "lb/proxy_header.h"
 #include "lb/tunnel.h"
 #include "lb/worker.h"
 
@@ -40,10 +40,10 @@ void Tunnel::accept(Fd fd, const Address& peer, TunnelPool& pool) {
   }
   holds_pool_ = true;
   if (pool.send_proxy_protocol) {
-    std::array<char, kProxyHeaderBytes> header;
+    std::array<char, kProxyV2WriteBytes> header;
     Buffer block = worker_.acquire_block(header.size());
     if (!block.valid()) return close();
-    block.append(write_proxy_header(peer, local_address(client), header));
+    block.append({header.data(), write_proxy_v2(peer, local_address(client), header)});
     to_upstream_.prepend(std::move(block));
   }
   connect_next();

@@ -311,6 +311,12 @@ bool Worker::admit_connection() {
 }
 
 void Worker::on_accept(const Listener& listener, Fd fd, const Address& peer) {
+  const bool http = listener.kind == ListenerKind::Http || listener.kind == ListenerKind::Https;
+  const bool proxied = http && shared_.options.accept_proxy_protocol;
+  if (proxied && !shared_.options.trusted_networks.contains(PeerAddress(peer))) {
+    metrics_.proxy_untrusted.add();
+    return;
+  }
   if (!admit_connection()) return;
   metrics_.client_accepted.add();
   if (shared_.memory.small_buffers.load(std::memory_order_relaxed)) {
@@ -319,10 +325,9 @@ void Worker::on_accept(const Listener& listener, Fd fd, const Address& peer) {
                        socket_buffers(static_cast<std::size_t>(options.socket_read_buffer_bytes.bytes),
                                       static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes)));
   }
-  if (listener.kind == ListenerKind::Tcp || listener.kind == ListenerKind::Wss)
-    return accept_tunnel(listener, std::move(fd), peer);
-  Downstream* downstream =
-      downstreams_.create(*this, std::move(fd), peer, listener.kind == ListenerKind::Https);
+  if (!http) return accept_tunnel(listener, std::move(fd), peer);
+  const Downstream::Before before{.proxy_header = proxied, .tls = listener.kind == ListenerKind::Https};
+  Downstream* downstream = downstreams_.create(*this, std::move(fd), peer, before);
   if (downstream == nullptr) {
     shared_.clients.release();
     metrics_.client_refused.add();

@@ -48,7 +48,9 @@ class Response:
 
 
 class RawClient:
-    def __init__(self, port, host="127.0.0.1", timeout=15.0, receive_buffer=0):
+    """`before` goes out first; with `joined` it shares a segment with what comes behind it."""
+
+    def __init__(self, port, host="127.0.0.1", timeout=15.0, receive_buffer=0, before=b"", joined=False):
         self.timeout = timeout * TIME_FACTOR
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer:
@@ -56,6 +58,8 @@ class RawClient:
         self.sock.settimeout(self.timeout)
         self.sock.connect((host, port))
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if before:
+            self.sock.sendall(before, socket.MSG_MORE if joined else 0)
         self.buffer = b""
         self.eof = False
         self.was_reset = False
@@ -223,13 +227,13 @@ class RawClient:
             self.sock.settimeout(self.timeout)
 
 
-def fetch(port, target="/", method="GET", body=b"", headers=(), host="127.0.0.1", timeout=15.0):
+def fetch(port, target="/", method="GET", body=b"", headers=(), host="127.0.0.1", timeout=15.0, before=b""):
     """One request on a connection of its own."""
     lines = [f"{method} {target} HTTP/1.1", f"Host: {host}:{port}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in headers]
     if body or method in ("POST", "PUT", "PATCH"):
         lines.append(f"Content-Length: {len(body)}")
-    with RawClient(port, host, timeout) as client:
+    with RawClient(port, host, timeout, before=before) as client:
         client.send(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body)
         response = client.read_response(method)
     if not response.complete:

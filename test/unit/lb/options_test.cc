@@ -188,10 +188,13 @@ TEST_CASE("values out of bounds and unknown policies are refused") {
   CHECK_THAT(load({"--backends", backend, "--feed-paths", "feed"}).error, Contains("feed-paths"));
   CHECK_THAT(load({"--backends", backend, "--max-memory", "0"}).error, Contains("max-memory"));
   CHECK(load({"--backends", backend, "--stats-path", ""}).error == "");
-  CHECK_THAT(load({"--backends", backend, "--trusted-proxies", "10.0.0.0/8"}).error,
-             Contains("trusted-proxies") && Contains("10.0.0.0/8"));
-  const Loaded trusting = load({"--backends", backend, "--trusted-proxies", "10.0.0.5,0:0:0:0:0:0:0:1"});
-  CHECK(trusting.options.trusted_proxies == std::vector<std::string>{"10.0.0.5", "::1"});
+  CHECK_THAT(load({"--backends", backend, "--trusted-proxies", "10.0.0.0/33"}).error,
+             Contains("trusted-proxies") && Contains("10.0.0.0/33"));
+  CHECK_THAT(load({"--backends", backend, "--accept-proxy-protocol"}).error,
+             Contains("accept-proxy-protocol") && Contains("trusted-proxies"));
+  const Loaded trusting =
+      load({"--backends", backend, "--trusted-proxies", "10.0.0.5,0:0:0:0:0:0:0:1,fd00:0::/8"});
+  CHECK(trusting.options.trusted_proxies == std::vector<std::string>{"10.0.0.5", "::1", "fd00::/8"});
   // Features that are not there are refused, not ignored.
   CHECK(load({"--backends", backend, "--tls-listen", ":8443"}).error != "");
 }

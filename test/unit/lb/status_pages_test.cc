@@ -229,6 +229,7 @@ TEST_CASE("every row keeps the naming rules") {
   CHECK(metric_row_faults(tunnel_metric_rows()) == std::vector<std::string>{});
   CHECK(metric_row_faults(tunnel_backend_metric_rows()) == std::vector<std::string>{});
   CHECK(metric_row_faults(tls_metric_rows()) == std::vector<std::string>{});
+  CHECK(metric_row_faults(proxy_metric_rows()) == std::vector<std::string>{});
   CHECK(metric_row_faults(backend_metric_rows()) == std::vector<std::string>{});
 }
 
@@ -241,6 +242,7 @@ TEST_CASE("lb/README.md has every metric and option as declared") {
   CHECK_THAT(readme, Contains(metrics_markdown(tunnel_metric_rows())));
   CHECK_THAT(readme, Contains(metrics_markdown(tunnel_backend_metric_rows(), "listener, backend")));
   CHECK_THAT(readme, Contains(metrics_markdown(tls_metric_rows())));
+  CHECK_THAT(readme, Contains(metrics_markdown(proxy_metric_rows())));
   CHECK_THAT(readme, Contains(metrics_markdown(backend_metric_rows(), "backend")));
   const char* argv[] = {"lb", "--help-markdown"};
   const char* environment[] = {nullptr};
