@@ -53,7 +53,7 @@ LB_OBJ       = $(call part_objs,lb)
 BACKEND_OBJ  = $(call part_objs,backend)
 LOADGEN_OBJ  = $(call part_objs,loadgen)
 
-.PHONY: soak docs all lb backend loadgen unit unit-build test asan tsan clean install check-includes
+.PHONY: soak clients docs all lb backend loadgen unit unit-build test asan tsan clean install check-includes
 all: lb backend loadgen
 lb: $(BIN)/lb/lb
 backend: $(BIN)/backend/backend
@@ -164,6 +164,9 @@ build/fuzz/%: test/fuzz/%.cc $(wildcard test/fuzz/*.h) $(FUZZ_SRC) $(wildcard co
 test:
 	test/run.sh
 
+# Real clients (curl, wrk, h2load, ab, hey, Python, node, Chromium) drive the balancer; `deploy/setup.sh clients` has them.
+clients: lb
+	test/clients/run.py
 # Tests with the numbers of a busy day, one after the other, with their figures; minutes. `make soak SOAK=lb_memory`: some.
 soak: all
 	python3 test/support/run_integration.py --jobs 1 --timeout 1200 --show $(addprefix --only ,$(SOAK)) test/soak/*_soak.py

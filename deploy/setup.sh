@@ -5,6 +5,7 @@
 #   deploy/setup.sh postgres   … and the PostgreSQL server, for `deploy/local.sh --store postgres`
 #   deploy/setup.sh test       … and what test/run.sh needs
 #   deploy/setup.sh bench      … and what bench/ measures against and with, and the compiler of the fuzzers
+#   deploy/setup.sh clients    as test, and the clients of `make clients`
 #
 # Safe to run again: with everything there it touches nothing and asks for no password. It never starts a service that a
 # package brings: while apt runs, a policy-rc.d says no, PostgreSQL is told not to make a cluster of its own, and what was
@@ -13,7 +14,7 @@ set -euo pipefail
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
-usage() { sed -n '2,7s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,8s/^# \{0,1\}//p' "$0"; }
 
 installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true) == installed ]]; }
 
@@ -30,6 +31,7 @@ run_packages() {
 }
 postgres_packages() { echo postgresql; }
 test_packages() { echo catch2 python3; }
+clients_packages() { echo wrk apache2-utils nghttp2-client hey nodejs node-undici node-ws chromium; }
 bench_packages() { echo haproxy nginx-light wrk strace gnuplot-nox clang; }
 
 # pkgconf has taken pkg-config's place on newer systems, and any nginx or gnuplot will do.
@@ -39,6 +41,8 @@ missing_of() {
     case $package in
       pkg-config) installed pkgconf || installed pkg-config || echo "$package" ;;
       nginx-light | gnuplot-nox) command -v "${package%-*}" >/dev/null || [[ -x /usr/sbin/${package%-*} ]] || echo "$package" ;;
+      nodejs) command -v node >/dev/null || echo "$package" ;;
+      chromium) command -v chromium >/dev/null || command -v google-chrome >/dev/null || echo "$package" ;;
       postgresql) compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || echo "$package" ;;
       *) installed "$package" || echo "$package" ;;
     esac
@@ -119,7 +123,7 @@ main() {
   local set=${1:-run}
   (($# <= 1)) || { usage >&2; exit 2; }
   case $set in
-    run | postgres | test | bench) ;;
+    run | postgres | test | bench | clients) ;;
     -h | --help | help) usage; exit 0 ;;
     *) usage >&2; printf 'setup: unknown set "%s"\n' "$set" >&2; exit 2 ;;
   esac
@@ -133,8 +137,9 @@ main() {
   local -a wanted more missing
   read -ra wanted <<<"$(run_packages)"
   if [[ $set != run ]]; then wanted+=("$(postgres_packages)"); fi
-  if [[ $set == test || $set == bench ]]; then read -ra more <<<"$(test_packages)"; wanted+=("${more[@]}"); fi
+  if [[ $set == test || $set == bench || $set == clients ]]; then read -ra more <<<"$(test_packages)"; wanted+=("${more[@]}"); fi
   if [[ $set == bench ]]; then read -ra more <<<"$(bench_packages)"; wanted+=("${more[@]}"); fi
+  if [[ $set == clients ]]; then read -ra more <<<"$(clients_packages)"; wanted+=("${more[@]}"); fi
   mapfile -t missing < <(missing_of "${wanted[@]}")
 
   if ((${#missing[@]} == 0)); then

@@ -1,4 +1,4 @@
-// Real WebSocket peers through the balancer, by the npm package `ws` (not part of test/run.sh): echo of text and of
+// Real WebSocket peers through the balancer, by the npm package `ws` (part of `make clients`): echo of text and of
 // large binary messages, many at once, pings, and a clean close with its code, first by HTTP Upgrade, then by TLS
 // that wss-listen passes through end to end.
 //
