@@ -216,13 +216,17 @@ class TunnelEnds:
 
         def watcher():
             """Nobody reads yet: both senders come to a stop, and the balancer holds next to nothing of theirs."""
-            for index in range(2):
-                last = -1
-                while last != sent[index] or sent[index] == 0:
-                    last = sent[index]
-                    pause(0.1)
-                stalled[index].set()
-            self.assertLess(max(sent), size)
+            try:
+                for index in range(2):
+                    last = -1
+                    while last != sent[index] or sent[index] == 0:
+                        last = sent[index]
+                        pause(0.1)
+                # Before the readers begin: what was sent from here on says nothing any more.
+                self.assertLess(max(sent), size)
+            finally:
+                for event in stalled:
+                    event.set()
             self.assertLess(self.lb.rss() - resident, 4 << 20)
 
         got = self.together(lambda: sender(0, client, 1), lambda: sender(1, far, 2), lambda: reader(client),

@@ -369,9 +369,11 @@ TEST_CASE("SQLite: another process's open transaction delays writes, never feeds
   SqliteDatabase database;
   Three stores(database);
   REQUIRE(stores.a.put_now("before", "ann", "x").status == PutStatus::Created);
+  // Both are open before the lock is taken: opening writes too.
+  REQUIRE(stores.b.put_now("before", "ann", "x").status == PutStatus::Duplicate);
   sqlite3* foreign = nullptr;
   REQUIRE(sqlite3_open((database.config().data_dir + "/chat.db").c_str(), &foreign) == SQLITE_OK);
-  sqlite3_busy_timeout(foreign, 5000);  // the other stores may still be opening
+  sqlite3_busy_timeout(foreign, 5000);  // the third may still be opening
   REQUIRE(sqlite3_exec(foreign,
                        "BEGIN IMMEDIATE; INSERT INTO chat_messages (message_id, client_name, key_id, nonce, "
                        "ciphertext, created_us) VALUES ('foreign', 'x', '', '', '', 0)",
