@@ -26,7 +26,9 @@ def drive(scene, base):
         browser = subprocess.Popen([program, *FLAGS, f"--user-data-dir={profile}", "--remote-debugging-port=0", base + "/page"],
                                    stdout=log, stderr=log, start_new_session=True)
     try:
-        assert site.reported.wait(60 * TIME_FACTOR), "the page never told its report: " + open(log.name, errors="replace").read()[-800:]
+        if not site.reported.wait(60 * TIME_FACTOR):
+            with open(log.name, encoding="utf-8", errors="replace") as log:
+                raise AssertionError("the page never told its report: " + log.read()[-800:])
     finally:
         os.killpg(browser.pid, signal.SIGTERM)  # its own group: the browser and its helpers
         try:
