@@ -35,6 +35,12 @@ class Held:
         gone.set()
         return request
 
+    def sort(self):
+        """By target; the targets."""
+        with self.lock:
+            self.waiting.sort(key=lambda held: held[0].target)
+            return [request.target for request, _ in self.waiting]
+
     def end(self):
         self.over = True
         self.let_all_go()
@@ -72,6 +78,8 @@ class Queue(LbCase):
         self.assertEqual(balancer.metrics()["queue"]["waiting"], 6)
         for index in range(8):
             wait_until(lambda: len(self.held.waiting) >= min(2, 8 - index), 5, "the next request")
+            # The two that are served are the two that came first; which of them the backend's threads saw first is chance.
+            self.assertEqual(self.held.sort(), [f"/hold{at}" for at in range(index, min(index + 2, 8))])
             self.assertEqual(self.held.let_go().target, f"/hold{index}")
             self.assertEqual(clients[index].read_response().body, f"/hold{index}".encode())
         self.assertEqual(a.peak, 2)
