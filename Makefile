@@ -23,7 +23,7 @@ LLHTTP_OBJ    := $(addprefix $(BUILD)/llhttp/,api.o http.o llhttp.o)
 endif
 
 CPPFLAGS += -I. $(LLHTTP_CFLAGS) -isystem /usr/include/postgresql -DDLB_VERSION='"$(or $(VERSION),dev)"'
-CXXFLAGS += -std=c++20 $(OPT) $(SAN) $(WARN) -pthread
+CXXFLAGS += -std=c++20 -pipe $(OPT) $(SAN) $(WARN) -pthread
 CFLAGS   += $(OPT) $(SAN)
 LDFLAGS  += $(SAN) -pthread
 
