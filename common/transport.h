@@ -66,6 +66,8 @@ class Transport {
   IoResult splice_from(Pipe& pipe, bool more);
   // Our side ends, behind what was written: close_notify when TLS, and FIN.
   void shutdown_write();
+  // The end of our side is still to go out: an edge will bring it on.
+  bool shutdown_waits() const { return close_waits_; }
   // Before close() at a clean end: with TLS, a close_notify. False when there is no room for it now. Plain:
   // nothing.
   bool say_goodbye() { return !tls_ || tls_->send_close().status != IoStatus::WouldBlock; }

@@ -87,7 +87,7 @@ void Tunnel::pump() {
     more = up.more || down.more;
   } while (note_resets());
 
-  if (to_upstream_.finished() && to_downstream_.finished()) {
+  if (to_upstream_.finished() && to_downstream_.finished() && !last_words_wait()) {
     if (downstream_.reset) set_reset_on_close(upstream_.transport.fd());
     if (upstream_.reset) set_reset_on_close(downstream_.transport.fd());
     return close(ended_by_);
@@ -102,6 +102,11 @@ void Tunnel::pump() {
 void Tunnel::note_reset(Side& side) {
   if (!downstream_.reset && !upstream_.reset) ended_by_ = &side == &downstream_ ? 'C' : 'S';
   side.reset = true;
+}
+
+// TLS: a close_notify that had no room yet, to a client that may still take it.
+bool Tunnel::last_words_wait() const {
+  return downstream_.transport.shutdown_waits() && !downstream_.reset && !to_downstream_.broken();
 }
 
 // What a reset of one side means for both directions: nothing can be delivered to it, and what it had sent is

@@ -98,6 +98,7 @@ class Tunnel final : public TimerHandler {
   void count(const TunnelRelay::Pumped& up, const TunnelRelay::Pumped& down);
   void note_reset(Side& side);
   bool note_resets();
+  bool last_words_wait() const;
   void enter(State state);
   void arm_deadline();
 

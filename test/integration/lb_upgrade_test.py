@@ -2,10 +2,13 @@
 
 import queue
 import signal
+import ssl
 import threading
 
 from case import Case, main
+from ports import free_port
 from raw import G, wire
+from tls import TlsClient, client_context, make_certificate
 from tunnel_peers import TunnelEnds, take_over
 from waiting import TIME_FACTOR, pause, wait_until
 
@@ -22,7 +25,7 @@ class UpgradeCase(Case):
         self.answer = SWITCHING  # to requests for /chat
         self.before_answer = lambda connection: None
         self.backend = self.scripted(self.handle)
-        self.lb = self.balancer(self.backend, **self.OPTIONS)
+        self.lb = self.balancer(self.backend, **self.options())
         self.files = min(self.lb.open_files() for _ in range(5))
         self.ends = []
 
@@ -45,6 +48,9 @@ class UpgradeCase(Case):
             return gone and self.lb.open_files() - connections["upstream"]["idle"] <= self.files + 2
 
         wait_until(quiet, 5, "all sockets, slots and gauges to be given back")
+
+    def options(self):
+        return self.OPTIONS
 
     def handle(self, connection, request):
         if not request.target.startswith("/chat"):
@@ -248,6 +254,64 @@ class Upgrades(UpgradeCase):
         client.reset()
         wait_until(lambda: self.lb.metrics()["requests"]["client_gone"] == 1, 5, "the client to be seen gone")
         go.set()
+
+
+class OverTls(UpgradeCase):
+    """The client's side is TLS, the backend's plain."""
+
+    def options(self):
+        self.port = free_port()
+        certificate, key = make_certificate(self.folder)
+        return {"tls_listen": f"127.0.0.1:{self.port}", "tls_cert": certificate, "tls_key": key}
+
+    def client(self, version=None, **options):
+        client = TlsClient(self.port, client_context(version), **options)
+        self.ends.append(client)
+        return client
+
+    def tunnels_of_both_versions(self):
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            client = self.client(version)
+            client.send(UPGRADE + b"early")
+            self.assertEqual(client.read_response().status, 101)
+            far = self.far_end()
+            self.assertEqual(far.read_exactly(5), b"early")
+            yield client, far
+
+    def test_bytes_both_ways_and_a_clean_end(self):
+        data = bytes(range(256)) * 8192
+        for client, far in self.tunnels_of_both_versions():
+            got = self.together(lambda: client.send(data), lambda: far.read_exactly(len(data)))
+            self.assertTrue(got[1] == data)
+            got = self.together(lambda: far.send(data), lambda: client.read_exactly(len(data)))
+            self.assertTrue(got[1] == data)
+            far.send(b"last")
+            far.shutdown_write()
+            self.assertEqual(client.read_to_end(), b"last")
+            self.assertTrue(client.clean)
+            client.send(b"still")  # the other direction goes on
+            self.assertEqual(far.read_exactly(5), b"still")
+            client.close()
+            self.assertEqual(far.read_to_end(), b"")
+
+    def test_the_clients_close_notify_is_a_fin_for_the_backend(self):
+        for client, far in self.tunnels_of_both_versions():
+            def ends(far=far):
+                self.assertEqual(far.read_to_end(), b"")
+                self.assertFalse(far.was_reset)
+                far.close()
+
+            self.together(ends, client.close_notify)  # returns when the other side has ended as well
+
+    def test_a_reset_is_no_clean_end(self):
+        for client, far in self.tunnels_of_both_versions():
+            far.reset()
+            self.assertEqual(client.read_to_end(), b"")
+            self.assertFalse(client.clean)
+        for client, far in self.tunnels_of_both_versions():
+            client.reset()
+            self.assertEqual(far.read_to_end(), b"")
+            self.assertTrue(far.was_reset)
 
 
 class Limits(UpgradeCase):
