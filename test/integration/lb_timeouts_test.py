@@ -1,5 +1,5 @@
 """Deadlines and slow peers: a test for each row of the time-out table in lb/README.md that has none elsewhere (lb_queue,
-lb_upgrade), and client-min-rate (L6, L15; case LB-29)."""
+lb_upgrade), and client-min-rate (L6, L15; case LB-29, at full length in `make soak`)."""
 
 import socket
 import time
