@@ -45,6 +45,14 @@ class Lines(LoggedCase):
         parts = [float(line[name]) for name in ("queue", "connect", "response", "total")]
         self.assertTrue(all(part >= 0 for part in parts) and sum(parts[:3]) <= parts[3] + 0.002, line)
 
+    def test_to_standard_output(self):
+        balancer = self.balancer(self.scripted(name="sys2"), access_log="-")
+        with balancer.client() as client:
+            client.request("GET /x HTTP/1.1|Host: a||")
+        shown = lambda: [line for line in balancer.log().splitlines() if '"GET /x ' in line]  # noqa: E731
+        wait_until(shown, 5, "the line")
+        self.assertEqual([LINE.match(line)["backend"] for line in shown()], ["sys2"])
+
     def test_our_own_answers_and_bad_heads(self):
         balancer = self.logged_balancer(self.scripted())
         for data in (b"GET /lb/health HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /internal/x HTTP/1.1\r\nHost: a\r\n\r\n",

@@ -2,12 +2,14 @@
 LB-27)."""
 
 import hashlib
+import statistics
 import threading
+import time
 
 from lb_case import LbCase, main
 from raw import G, RawClient, wire
 from scripted import OK
-from waiting import pause, wait_until
+from waiting import TIME_FACTOR, pause, wait_until
 
 SIZES = (0, 1, 100, 16383, 16384, 16385, 32768, 65537, 1 << 20)
 
@@ -281,10 +283,13 @@ class EarlyAndInterim(LbCase):
 
         a = self.scripted(handler)
         balancer = self.balancer(a, failure_limit=1000)
+        waits = []
         for _ in range(40):
             with balancer.client() as client:
                 client.send(wire("POST /u HTTP/1.1|Host: a|Content-Length: 8000000||") + b"x" * 200000)
+                sent = time.monotonic()
                 response = client.read_response()
+                waits.append(time.monotonic() - sent)
                 self.assertEqual((response.status, response.body), (413, b"big"))
                 try:
                     client.send(b"x" * 7800000 + G)
@@ -292,6 +297,7 @@ class EarlyAndInterim(LbCase):
                     continue  # closed: fine
                 rest = client.read_to_end()
                 self.assertTrue(rest == b"" or rest.startswith(b"HTTP/1.1 200 "), rest[:200])
+        self.assertLess(statistics.median(waits), 0.1 * TIME_FACTOR)  # at once, not behind the upload
         self.assertTrue(all(request.method in ("POST", "GET") for request in a.requests))
         balancer.wait_quiet()
 

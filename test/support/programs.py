@@ -141,6 +141,8 @@ class Balancer(Program):
 
     DEFAULTS = {"health_interval": "100ms", "stats_interval": "100ms", "monitor_timeout": "1s", "drain_notice": "50ms",
                 "drain_timeout": "1s", "tunnel_drain_timeout": "200ms", "lb_max_socket_bytes": 0}
+    if "DLB_WORKERS" in os.environ:  # of a run of all tests with that many, where a test doesn't say itself
+        DEFAULTS["workers"] = int(os.environ["DLB_WORKERS"])
 
     def __init__(self, folder, backends, name="lb", weights=None, extra="", **options):
         super().__init__(folder, name)
@@ -148,7 +150,7 @@ class Balancer(Program):
         self.backends = backends
         self.with_statistics = options.get("stats_path") != "" and all(getattr(b, "stats", 1) is not None for b in backends)
         self.config_path = os.path.join(folder, name + ".toml")
-        settings = dict(self.DEFAULTS, listen=f"127.0.0.1:{self.port}", **options)
+        settings = {**self.DEFAULTS, "listen": f"127.0.0.1:{self.port}", **options}
         lines = [f"{key.replace('_', '-')} = {toml_value(value)}" for key, value in settings.items()]
         for index, backend in enumerate(backends):
             lines += ["", "[[backend]]", f"id = {toml_value(backend.name)}", f"url = {toml_value(backend.url)}"]

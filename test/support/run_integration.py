@@ -1,6 +1,6 @@
 """Runs test files, one process each and two at a time, and adds up what they report.
 
-  python3 test/support/run_integration.py [--programs DIR] [--only WORD]… [--time-factor X] [--tally FILE] [FILE…]
+  python3 test/support/run_integration.py [--programs DIR] [--only WORD]… [--time-factor X] [--workers N] [--tally FILE] [FILE…]
 
 Without files: all of test/integration and test/regress. Output of a file is shown when something in it failed."""
 
@@ -23,6 +23,8 @@ def run_file(path, arguments):
         tally_path = os.path.join(folder, "tally")
         environment = dict(os.environ, PYTHONPATH=HERE, DLB_TALLY=tally_path, DLB_PROGRAMS=arguments.programs,
                            DLB_TIME_FACTOR=str(arguments.time_factor), PYTHONDONTWRITEBYTECODE="1", TMPDIR=folder)
+        if arguments.workers:
+            environment["DLB_WORKERS"] = str(arguments.workers)
         os.chmod(folder, 0o711)  # the user postgres passes through
         started = time.monotonic()
         limit = arguments.timeout * arguments.time_factor
@@ -48,6 +50,7 @@ def main():
     parser.add_argument("--only", action="append", default=[], help="files whose name has this word")
     parser.add_argument("--name", action="append", default=[], help="a test's name, as unittest takes it")
     parser.add_argument("--time-factor", type=float, default=1.0)
+    parser.add_argument("--workers", type=int, help="of each balancer whose test doesn't say itself")
     parser.add_argument("--timeout", type=float, default=240.0)
     parser.add_argument("--show", action="store_true", help="output of files that passed, too")
     parser.add_argument("--jobs", type=int, default=2)
