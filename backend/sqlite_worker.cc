@@ -36,6 +36,12 @@ constexpr const char* kSchema =
 constexpr const char* kColumns =
     "sequence, created_us, message_id, client_name, key_id, nonce, ciphertext, source, signature";
 
+// Between two looks at a lock that another process has, in microseconds: short while it may be a matter of
+// one commit.
+constexpr int kEagerTries = 40;
+constexpr ::useconds_t kEagerPause = 250;
+constexpr ::useconds_t kPatientPause = 1000;
+
 std::string_view text_column(sqlite3_stmt* statement, int column) {
   const void* bytes = sqlite3_column_blob(statement, column);
   const int size = sqlite3_column_bytes(statement, column);
@@ -145,6 +151,7 @@ void SqliteWorker::run() {
 }
 
 void SqliteWorker::run_job(const SqliteJob& job, SqliteResult& result) {
+  busy_until_ = monotonic_now() + busy_limit_;
   if (job.kind == SqliteJob::Kind::Open) return open(result);
   if (db_ == nullptr) {
     result.failure = BatchFailure::Unsent;
@@ -179,15 +186,26 @@ bool SqliteWorker::file_is_gone() {
   return sqlite3_file_control(db_, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
 }
 
-// SQLite's own busy time-out sleeps longer and longer, up to 100 ms, which starves a process among eager
-// ones.
+// SQLite's own busy time-out sleeps longer and longer, up to 100 ms.
 int SqliteWorker::on_busy(void* worker, int tries) {
   auto& self = *static_cast<SqliteWorker*>(worker);
   const TimePoint now = monotonic_now();
-  if (tries == 0) self.busy_since_ = now;
-  if (self.stop_ || now - self.busy_since_ >= self.busy_limit_) return 0;
-  ::usleep(tries < 8 ? 250 : 1000);
+  if (self.stop_ || now >= self.busy_until_) return 0;
+  self.turns_.mine(now);  // the first in line, and still here
+  ::usleep(tries < kEagerTries ? kEagerPause : kPatientPause);
   return 1;
+}
+
+// Begins a transaction that writes, when those have begun theirs who have waited for longer.
+bool SqliteWorker::begin(SqliteResult& result) {
+  TimePoint now = monotonic_now();
+  turns_.ask(now);
+  for (int tries = 0; !turns_.mine(now) && !stop_ && now < busy_until_; now = monotonic_now()) {
+    ::usleep(tries++ < kEagerTries ? kEagerPause : kPatientPause);
+  }
+  const bool begun = exec("BEGIN IMMEDIATE", result);
+  turns_.leave();
+  return begun;
 }
 
 // Fills in what went wrong. The file is closed after the job when only opening it again can help.
@@ -263,6 +281,7 @@ bool SqliteWorker::open_file(SqliteResult& result) {
     return false;
   }
   sqlite3_busy_handler(db_, &SqliteWorker::on_busy, this);
+  turns_.open(folder_ + "/chat.turns");  // without it writers are only less patient with each other
   return true;
 }
 
@@ -315,12 +334,12 @@ bool SqliteWorker::make_tables(SqliteResult& result) {
   }
   const std::string first_generation =
       "INSERT OR IGNORE INTO chat_meta (name, value) VALUES ('generation', '" + new_generation() + "')";
-  return exec("BEGIN IMMEDIATE", result) && exec(kSchema, result) && exec(first_generation.c_str(), result) &&
+  return begin(result) && exec(kSchema, result) && exec(first_generation.c_str(), result) &&
          exec("COMMIT", result);
 }
 
 void SqliteWorker::write(const SqliteJob& job, SqliteResult& result) {
-  if (!exec("BEGIN IMMEDIATE", result)) return;
+  if (!begin(result)) return;
   result.replies.reserve(job.rows.size());
   for (const PendingWrite* row : job.rows) {
     if (!write_row(*row, result)) return;
@@ -412,11 +431,18 @@ void SqliteWorker::read(const SqliteJob& job, SqliteResult& result) {
 }
 
 void SqliteWorker::reserve(const SqliteJob& job, SqliteResult& result) {
+  if (begin(result) && reserve_row(job, result)) result.ok = exec("COMMIT", result);
+}
+
+bool SqliteWorker::reserve_row(const SqliteJob& job, SqliteResult& result) {
   const OneTime statement(
       db_,
       "INSERT INTO chat_key_usage (key_id, reserved) VALUES (?1, ?2) ON CONFLICT (key_id) DO UPDATE SET "
       "reserved = reserved + ?2 WHERE reserved + ?2 <= ?3 RETURNING reserved");
-  if (!statement.ok()) return fail(result, "prepare");
+  if (!statement.ok()) {
+    fail(result, "prepare");
+    return false;
+  }
   bind_blob(statement.get(), 1, job.key_id);
   sqlite3_bind_int64(statement.get(), 2, job.count);
   sqlite3_bind_int64(statement.get(), 3, job.limit);
@@ -426,11 +452,13 @@ void SqliteWorker::reserve(const SqliteJob& job, SqliteResult& result) {
     result.number = sqlite3_column_int64(statement.get(), 0);
     step = sqlite3_step(statement.get());
   }
-  if (step != SQLITE_DONE) return fail(result, "reserve encryptions");
-  result.ok = true;
+  if (step == SQLITE_DONE) return true;
+  fail(result, "reserve encryptions");
+  return false;
 }
 
 void SqliteWorker::renew(const SqliteJob& job, SqliteResult& result) {
+  if (!begin(result)) return;
   {
     const OneTime update(db_, "UPDATE chat_meta SET value = ?2 WHERE name = 'generation' AND value = ?1");
     if (!update.ok()) return fail(result, "prepare");
@@ -438,7 +466,7 @@ void SqliteWorker::renew(const SqliteJob& job, SqliteResult& result) {
     bind_text(update.get(), 2, job.text);
     if (sqlite3_step(update.get()) != SQLITE_DONE) return fail(result, "renew generation");
   }
-  result.ok = read_generation(result);
+  if (exec("COMMIT", result)) result.ok = read_generation(result);
 }
 
 void SqliteWorker::probe(SqliteResult& result) {

@@ -1,7 +1,7 @@
 // SqliteWorker: the thread that owns the embedded database file. It takes jobs in order and posts their
 // results to the store's loop; every SQLite call happens here. WAL with synchronous=FULL; BEGIN IMMEDIATE
-// serialises the writers of all processes, so sequences are committed in order. Opening, and opening again
-// after an error, is a job of its own.
+// serialises the writers of all processes, so sequences are committed in order; they take turns
+// (WriterTurns). Opening, and opening again after an error, is a job of its own.
 //
 //   loop ── SqliteJob ──▶ [queue] ─▶ thread ── SqliteResult ──▶ Mailbox ─▶ loop
 //
@@ -21,6 +21,7 @@
 
 #include "backend/stored_row.h"
 #include "backend/write_batcher.h"
+#include "backend/writer_turns.h"
 #include "common/clock.h"
 #include "common/event_loop.h"
 #include "common/mailbox.h"
@@ -87,11 +88,13 @@ class SqliteWorker {
   bool make_tables(SqliteResult& result);
   void close();
   static int on_busy(void* worker, int tries);
+  bool begin(SqliteResult& result);
   void write(const SqliteJob& job, SqliteResult& result);
   bool write_row(const PendingWrite& row, SqliteResult& result);
   void read(const SqliteJob& job, SqliteResult& result);
   bool read_generation(SqliteResult& result);
   void reserve(const SqliteJob& job, SqliteResult& result);
+  bool reserve_row(const SqliteJob& job, SqliteResult& result);
   void renew(const SqliteJob& job, SqliteResult& result);
   void probe(SqliteResult& result);
   bool exec(const char* sql, SqliteResult& result);
@@ -108,7 +111,8 @@ class SqliteWorker {
   std::atomic<bool> stop_{false};
 
   // The thread's own.
-  TimePoint busy_since_{};
+  WriterTurns turns_;
+  TimePoint busy_until_{};  // the job waits for others no longer than that
   sqlite3* db_ = nullptr;
   bool broken_ = false;  // to be closed when the job is over
   sqlite3_stmt* insert_ = nullptr;
