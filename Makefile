@@ -144,10 +144,10 @@ tsan-lb:
 
 # Fuzzers (clang): `make fuzz` builds all and runs each for FUZZ_SECONDS; new inputs go to build/fuzz/corpus, and what
 # reached new code is copied from there into test/fuzz/corpus by hand.
-FUZZERS      = request_head response_head chunked proxy_protocol
+FUZZERS      = request_head response_head chunked proxy_protocol ws_frame
 FUZZ_SECONDS ?= 60
 FUZZ_SAN     = -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
-FUZZ_SRC     = $(addprefix common/,http_parser.cc http_head.cc http_fields.cc http_syntax.cc http_message.cc chunked.cc result.cc proxy_protocol.cc address.cc)
+FUZZ_SRC     = $(addprefix common/,http_parser.cc http_head.cc http_fields.cc http_syntax.cc http_message.cc chunked.cc result.cc proxy_protocol.cc address.cc ws_frame.cc utf8_check.cc)
 .PHONY: fuzz fuzz-build
 fuzz-build: $(addprefix build/fuzz/,$(FUZZERS))
 fuzz: fuzz-build

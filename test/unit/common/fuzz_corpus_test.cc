@@ -5,6 +5,7 @@
 
 #include "test/fuzz/http_checks.h"
 #include "test/fuzz/proxy_checks.h"
+#include "test/fuzz/ws_checks.h"
 #include "test/support/catch.h"
 
 namespace dlb {
@@ -29,6 +30,7 @@ TEST_CASE("the fuzzers' corpora hold", "[fuzz]") {
   CHECK(replay("response_head", fuzz::check_response_head) > 20);
   CHECK(replay("chunked", fuzz::check_chunked) > 20);
   CHECK(replay("proxy_protocol", fuzz::check_proxy_header) > 20);
+  CHECK(replay("ws_frame", fuzz::check_ws_frames) > 20);
 }
 
 }  // namespace
