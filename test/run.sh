@@ -142,7 +142,11 @@ if ((!quick)); then
   fi
 
   stage "Integration (TSan build, two workers)"
-  if await_build tsan; then integration tsan --programs build/tsan/bin --time-factor 6 --only lb_workers --only lb_endings; fi
+  if await_build tsan; then
+    integration tsan --programs build/tsan/bin --time-factor 6 --workers 2 --jobs 3 --only lb_workers --only lb_endings \
+      --only lb_framing --only lb_limits --only lb_memory --only lb_proxy_protocol --only lb_tls_test --only lb_tunnel \
+      --only lb_upgrade
+  fi
 fi
 
 finish

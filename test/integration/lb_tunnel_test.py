@@ -240,6 +240,7 @@ class ClientLimit(TunnelCase):
         for _ in range(3):
             self.tunnel()
         self.assertEqual(self.lb.status()["tunnel_pools"][0]["connections"], 3)  # by the fourth place
+        self.lb.wait_no_clients()
         self.tunnel()
         refused = self.client()
         self.assertTrue(refused.closed_within(5))
