@@ -118,6 +118,7 @@ class TcpEnds(TunnelEnds, TunnelCase):
         far.read_exactly(999)
         far.send(b"y" * 500)
         client.read_exactly(500)
+        wait_until(lambda: self.lb.metrics()["tunnels"]["bytes_out"] == 500, 5, "what has been sent to be counted")
         metrics = self.lb.metrics()
         self.assertEqual(metrics["tunnels"]["active"], {"upgrade": 0, "tcp": 1, "wss": 0})
         self.assertEqual(metrics["tunnels"]["opened"]["tcp"], 1)
