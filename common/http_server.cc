@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "common/clock.h"
 #include "common/http_session.h"
 
 namespace dlb {
@@ -90,6 +91,36 @@ void HttpServer::respond_error(HttpToken token, int status, std::string_view cod
   respond(token, status, kJson, headers, error_body(code, detail), close);
 }
 
+std::optional<TakenConnection> HttpServer::take_over(HttpToken token) {
+  HttpExchange* exchange = parts_->exchanges.get(Handle<HttpExchange>::unpack(token));
+  if (exchange == nullptr || exchange->answered) return std::nullopt;
+  HttpSession* session = parts_->sessions.get(exchange->session);
+  DLB_CHECK(session != nullptr);
+  return session->take_over(*exchange);
+}
+
+void HttpServer::set_tls(std::shared_ptr<const TlsContext> context) {
+  DLB_CHECK(options_.tls && context);
+  options_.tls = std::move(context);
+}
+
+// A handshake's signature takes most of a millisecond: a storm of new clients must not hold up the others.
+// First come first served; what is over the budget waits for the next turn, which begins at once.
+void HttpServer::run_handshakes() {
+  constexpr Duration kBudget = std::chrono::milliseconds(3);
+  if (handshakes_.empty()) return;
+  const TimePoint began = monotonic_now();  // the turn's time does not move
+  do {
+    HttpSession* const session = parts_->sessions.get(handshakes_.front());
+    handshakes_.pop_front();
+    if (session != nullptr) session->handshake_step();
+  } while (!handshakes_.empty() && monotonic_now() - began < kBudget);
+  for (; !handshakes_.empty(); handshakes_.pop_front()) {
+    const HttpSession* const session = parts_->sessions.get(handshakes_.front());
+    if (session != nullptr) return loop_.make_runnable(session->source());
+  }
+}
+
 void HttpServer::begin_drain() { draining_ = true; }
 
 void HttpServer::close_listener() {
@@ -112,6 +143,7 @@ std::size_t HttpServer::active_exchanges() const { return parts_->exchanges.live
 std::uint16_t HttpServer::port() const { return port_; }
 
 void HttpServer::on_turn_end() {
+  run_handshakes();
   parts_->sessions.reap();
   parts_->exchanges.reap();
 }

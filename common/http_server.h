@@ -1,6 +1,6 @@
-// HttpServer: a small, correct HTTP/1.1 server on one loop: the backend's API and the balancer's admin
-// listener. It owns connections, framing, limits, timeouts and closing; a HttpService decides what to answer,
-// at once or later.
+// HttpServer: a small, correct HTTP/1.1 server on one loop, plain or TLS: the backend's API and the
+// balancer's admin listener. It owns connections, framing, limits, timeouts and closing; a HttpService
+// decides what to answer, at once or later, or takes the connection over (upgrades).
 //
 //   accept ──▶ idle ──▶ head ──▶ body ──▶ on_request() ... respond() ──▶ writing ──▶ idle | lingering ──▶
 //   closed
@@ -15,7 +15,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +34,8 @@
 #include "common/slab.h"
 #include "common/socket.h"
 #include "common/timer_list.h"
+#include "common/tls_context.h"
+#include "common/transport.h"
 
 namespace dlb {
 
@@ -41,6 +45,7 @@ struct HttpRequest {
   std::string_view body;  // whole and unchunked; empty when there is none
   const Address& peer;
   TimePoint received;  // when the head was complete
+  bool tls = false;
 };
 
 // Names one request in progress; never 0, never resolves again once it was answered or abandoned. It may sit
@@ -64,6 +69,13 @@ struct HeaderLine {
   std::string_view value;
 };
 
+// A connection that was taken over: its socket, what was read from it behind the request, and whose it is.
+struct TakenConnection {
+  Transport transport;  // still registered for the session that gave it away: rebind() it
+  std::string input;
+  Address peer;
+};
+
 struct HttpServerOptions {
   std::size_t max_connections = 2600;        // at the cap the oldest idle connection goes, else the new one
   std::size_t max_body_bytes = 1024 * 1024;  // over it 413
@@ -77,6 +89,8 @@ struct HttpServerOptions {
   std::size_t min_rate = 1024;                         // bytes per second over min_rate_window, 0 off: slower
   Duration min_rate_window = std::chrono::seconds(30);  // readers and uploaders are cut
   SocketBuffers socket_buffers{};
+  std::shared_ptr<const TlsContext> tls{};  // null: plain; its handshakes end within header_timeout
+  bool proxy_protocol = false;  // each connection begins with a PROXY header, v1 or v2, and is its source's
   // Whole lines with CRLF that stand in every answer, refusals too: `X-Backend: sys2\r\n`.
   std::string fixed_header_lines{};
 };
@@ -94,7 +108,11 @@ struct HttpServerCounters {
   std::uint64_t header_timeouts = 0;
   std::uint64_t body_timeouts = 0;
   std::uint64_t write_timeouts = 0;
-  std::uint64_t slow_clients = 0;  // cut by min_rate
+  std::uint64_t slow_clients = 0;       // cut by min_rate
+  std::uint64_t taken_over = 0;         // connections given away by take_over()
+  std::uint64_t tls_handshakes = 0;     // that succeeded
+  std::uint64_t tls_failures = 0;       // of the others: not TLS, no common settings, left, late
+  std::uint64_t proxy_headers_bad = 0;  // connections closed for it
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
 };
@@ -126,6 +144,11 @@ class HttpServer final : public AcceptHandler, public TurnEndHook {
   // The same with error_body().
   void respond_error(HttpToken token, int status, std::string_view code, std::string_view detail,
                      std::span<const HeaderLine> headers = {}, bool close = false);
+  // Takes the connection of `token` away from the server, from inside on_request() for it only: nothing of
+  // the request is answered. Nothing when it is stale or the request came with a body.
+  std::optional<TakenConnection> take_over(HttpToken token);
+  // For connections from now on; those that are there keep theirs. Only where TLS is served.
+  void set_tls(std::shared_ptr<const TlsContext> context);
   // Seam: respond_stream(token, ...) for bodies without an end (server-sent events) will open a chunked
   // answer whose parts are pushed by token; HttpExchange's cursor over parts is made for it.
 
@@ -151,6 +174,7 @@ class HttpServer final : public AcceptHandler, public TurnEndHook {
  private:
   friend class HttpSession;
   bool reclaim_idle();
+  void run_handshakes();
 
   struct Parts;  // what sessions share: pools, timer lists, slabs, the parser and scratch space
 
@@ -162,6 +186,7 @@ class HttpServer final : public AcceptHandler, public TurnEndHook {
   std::unique_ptr<Acceptor> acceptor_;
   HttpServerCounters counters_;
   std::unique_ptr<Parts> parts_;
+  std::deque<Handle<HttpSession>> handshakes_;  // connections whose handshake has something to do
   bool draining_ = false;
 };
 

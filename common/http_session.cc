@@ -35,7 +35,8 @@ HttpSession::HttpSession(HttpServer& server, Fd fd, const Address& peer, Handle<
       transport_(std::move(fd)),
       timer_(*this),
       rate_timer_(*this),
-      peer_(peer) {}
+      peer_(peer),
+      state_(first_state()) {}
 
 bool HttpSession::start() {
   if (!transport_.attach(server_.loop_, *this)) return false;
@@ -60,6 +61,16 @@ void HttpSession::on_timer(Timer& timer) {
     return;
   }
   switch (state_) {
+    case State::ProxyHeader:
+    case State::Greeting:
+    case State::Handshake:
+      if (untouched()) {
+        ++server_.counters_.idle_timeouts;
+      } else {
+        ++(state_ == State::ProxyHeader ? server_.counters_.proxy_headers_bad
+                                        : server_.counters_.tls_failures);
+      }
+      return close();
     case State::Idle:
       close_if_idle();
       if (state_ == State::Closed) ++server_.counters_.idle_timeouts;
@@ -88,6 +99,7 @@ void HttpSession::on_timer(Timer& timer) {
 }
 
 void HttpSession::close_if_idle() {
+  if (untouched()) return close();
   if (state_ != State::Idle) return;
   if (transport_.read_ready()) {
     parts_.idle.arm(timer_);
@@ -111,6 +123,12 @@ void HttpSession::drive() {
 
 HttpSession::Step HttpSession::step() {
   switch (state_) {
+    case State::ProxyHeader:
+      return read_proxy_header();
+    case State::Greeting:
+      return begin_handshake();
+    case State::Handshake:
+      return join_handshakes();
     case State::Idle:
     case State::Head:
       return read_head();
@@ -190,6 +208,7 @@ HttpSession::Step HttpSession::head_complete(std::size_t head_bytes) {
 // The whole request stands in buffer_: nothing is copied.
 HttpSession::Step HttpSession::dispatch_buffered(HttpExchange& x, std::size_t head_bytes,
                                                  std::size_t body_bytes) {
+  request_bytes_ = head_bytes + body_bytes;
   dispatch(x, buffer_.data().substr(head_bytes, body_bytes));
   if (state_ == State::Closed) return Step::Wait;
   buffer_.consume(head_bytes + body_bytes);
@@ -203,7 +222,8 @@ void HttpSession::dispatch(HttpExchange& x, std::string_view body) {
   x.received = server_.loop_.now();
   ++server_.counters_.requests;
   in_service_ = true;
-  server_.service_.on_request(exchange_.pack(), HttpRequest{parts_.head, body, peer_, x.received});
+  server_.service_.on_request(exchange_.pack(),
+                              HttpRequest{parts_.head, body, peer_, x.received, transport_.tls() != nullptr});
   in_service_ = false;
   if (HttpExchange* left = exchange(); left != nullptr) release_body(*left);
   if (state_ == State::Closed) {
@@ -278,6 +298,7 @@ void HttpSession::retire_exchange() {
 
 void HttpSession::close(bool silent) {
   if (state_ == State::Closed) return;
+  if (state_ == State::Idle) transport_.say_goodbye();
   state_ = State::Closed;
   timer_.cancel();
   rate_timer_.cancel();

@@ -9,8 +9,9 @@
 //    └────────────────────────────────────────────────────────────────────────────────────────────┘ ▼
 //                                                                        Closed ◀── FIN, late ── Lingering
 //
-// Any state goes to Closed when the connection breaks. Each state but Handling has one deadline, in the one
-// timer.
+// On a listener with PROXY headers or TLS: ProxyHeader ─▶ Greeting ─▶ Handshake ─▶ Idle
+// (http_session_front.cc). Any state goes to Closed when the connection breaks. Each state but Handling has
+// one deadline, in the one timer.
 #pragma once
 
 #include <cstddef>
@@ -59,6 +60,12 @@ class HttpSession final : public EventHandler, public TimerHandler {
   void respond(HttpExchange& exchange, int status, std::string_view content_type,
                std::span<const HeaderLine> headers, HttpBody body, bool close);
 
+  // See HttpServer::take_over().
+  std::optional<TakenConnection> take_over(HttpExchange& exchange);
+  // The next step of a handshake that has joined the server's line. May close.
+  void handshake_step();
+  SourceId source() const { return transport_.source(); }
+
   // Between requests: closes, unless a request turns out to have come.
   void close_if_idle();
   // At once; the service is told of a request it still holds unless `silent`.
@@ -66,12 +73,15 @@ class HttpSession final : public EventHandler, public TimerHandler {
 
  private:
   enum class State : std::uint8_t {
-    Idle,       // between requests; holds no buffer
-    Head,       // part of a head is here
-    Body,       // the head is complete, the body is being collected
-    Handling,   // the service has it; nothing is read
-    Writing,    // an answer is on its way
-    Lingering,  // the last answer is written and our side shut; what comes is dropped
+    ProxyHeader,  // the PROXY header is awaited, or part of it is here
+    Greeting,     // TLS: the first byte is awaited; no session yet
+    Handshake,    // TLS: under way, in the server's line whenever there is something to do
+    Idle,         // between requests; holds no buffer
+    Head,         // part of a head is here
+    Body,         // the head is complete, the body is being collected
+    Handling,     // the service has it; nothing is read
+    Writing,      // an answer is on its way
+    Lingering,    // the last answer is written and our side shut; what comes is dropped
     Closed,
   };
   enum class Step : std::uint8_t { Again, Wait };
@@ -80,6 +90,11 @@ class HttpSession final : public EventHandler, public TimerHandler {
 
   void drive();
   Step step();
+  State first_state() const;
+  bool untouched() const;
+  Step read_proxy_header();
+  Step begin_handshake();
+  Step join_handshakes();
   Step read_head();
   Step head_complete(std::size_t head_bytes);
   Step start_body(HttpExchange& exchange, std::size_t head_bytes);
@@ -120,8 +135,9 @@ class HttpSession final : public EventHandler, public TimerHandler {
   Buffer buffer_;      // input that is not done with
   Buffer head_block_;  // the head, while its body is being collected
   std::size_t scanned_ = 0;
-  std::uint64_t remaining_ = 0;  // of a body with a length
-  std::uint64_t progress_ = 0;   // bytes moved since the last look at the rate
+  std::size_t request_bytes_ = 0;  // of the request at the front of buffer_ that on_request() runs for
+  std::uint64_t remaining_ = 0;    // of a body with a length
+  std::uint64_t progress_ = 0;     // bytes moved since the last look at the rate
   Handle<HttpExchange> exchange_;
   ChunkDecoder decoder_;
   Address peer_;
@@ -130,6 +146,8 @@ class HttpSession final : public EventHandler, public TimerHandler {
   bool chunked_ = false;
   bool driving_ = false;
   bool in_service_ = false;  // on_request() is running: its views must stay
+  bool began_ = false;       // bytes of a PROXY header or handshake have come
+  bool handshake_queued_ = false;
 };
 
 // What the sessions of one server share.

@@ -126,6 +126,7 @@ HttpSession::Step HttpSession::body_complete(HttpExchange& x) {
   timer_.cancel();
   rate_timer_.cancel();
   if (interim_left_ == kContinue.size()) interim_left_ = 0;  // the body came without it
+  request_bytes_ = 0;                                        // not in buffer_
   dispatch(x, x.body);
   head_block_.reset();
   if (buffer_.empty()) buffer_.reset();

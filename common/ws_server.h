@@ -94,7 +94,6 @@ struct WsServerOptions {
   Duration pong_timeout = std::chrono::seconds(8);     // behind a ping; zero: for ever
   Duration close_timeout = std::chrono::seconds(2);    // from our Close to the peer's, then cut
   std::vector<std::string> origins{};  // browsers must come from one of these, compared exactly; empty: any
-  std::string fixed_header_lines{};    // whole lines with CRLF that stand in every 101
 };
 
 struct WsServerCounters {
@@ -186,16 +185,22 @@ class WsServer final : public TimerSource, public TurnEndHook {
     WsEnd end;
   };
 
-  const WsRoute* find_route(std::string_view path) const;
+  struct RouteEntry;  // a route and its sessions' timers
+
+  RouteEntry* find_route(std::string_view path) const;
+  bool is_full() const;
   WsSession* find_open(WsToken token) const;
   void note_end(WsService& service, WsToken token, WsEnd end);
+  bool refuse(HttpServer& http, HttpToken token, int status, std::string_view code, std::string_view detail);
+  void want_flush(Handle<WsSession> session);
   void flush_some();
   void tell_ended();
   void drain_some(TimePoint now);
+  TimePoint next_drain() const;
 
   EventLoop& loop_;
   WsServerOptions options_;
-  std::vector<std::unique_ptr<WsRoute>> routes_;  // sessions refer to them
+  std::vector<std::unique_ptr<RouteEntry>> routes_;
   WsServerCounters counters_;
   std::unique_ptr<Parts> parts_;
   std::size_t open_ = 0;
