@@ -92,6 +92,9 @@ $(BUILD)/%.o: %.cc
 	@mkdir -p $(dir $@)
 	$(call COMPILE)
 
+# The chat page stands in home_page.cc by .incbin, which -MMD does not see.
+$(filter %/home_page.o $(BUILD)/unity/%,$(BACKEND_OBJ)): $(wildcard backend/page/*)
+
 # A group whose files do not get along with each other is compiled one by one and put together.
 define compile_group
 	$(call COMPILE,$(1)) 2>$@.log || { echo "$<: file by file"; rm -f $@.*.[do]; \

@@ -1,109 +1,84 @@
 #include "backend/home_page.h"
 
+#include <openssl/sha.h>
+
+#include <array>
+#include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
+
+#include "common/base64.h"
+#include "common/check.h"
+
+// The sources of backend/page/, as they are: see the rule for this file in the Makefile. A zero byte would
+// end nothing here; the labels do.
+#define DLB_EMBED(name, files)                                                                 \
+  asm(".pushsection .rodata\n" #name "_begin:\n" files #name "_end:\n.byte 0\n.popsection\n"); \
+  extern "C" const char name##_begin[] __attribute__((visibility("hidden")));                  \
+  extern "C" const char name##_end[] __attribute__((visibility("hidden")))
+#define DLB_FILE(path) ".incbin \"backend/page/" path "\"\n"
+
+DLB_EMBED(dlb_page_html, DLB_FILE("chat.html"));
+DLB_EMBED(dlb_page_css, DLB_FILE("chat.css"));
+DLB_EMBED(dlb_page_js, DLB_FILE("keys.js") DLB_FILE("storage.js") DLB_FILE("words.js") DLB_FILE("link_ws.js")
+                           DLB_FILE("link_http.js") DLB_FILE("view.js") DLB_FILE("outbox.js")
+                               DLB_FILE("people.js") DLB_FILE("forms.js") DLB_FILE("app.js"));
 
 namespace dlb::backend {
 namespace {
 
-// Text of others goes into the page by textContent only, never as markup.
-constexpr std::string_view kPage = R"html(<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>dlb chat</title>
-<style>
-:root { color-scheme: light dark; }
-body { font: 16px/1.45 system-ui, sans-serif; max-width: 44rem; margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.25rem; margin: 0 0 .5rem; }
-#log { list-style: none; margin: 0; padding: 0; height: 60vh; overflow-y: auto; border: 1px solid #8886; border-radius: .4rem; }
-#log li { padding: .35rem .6rem; border-bottom: 1px solid #8883; overflow-wrap: anywhere; white-space: pre-wrap; }
-#log b { margin-right: .5rem; }
-#log time { float: right; font-size: .75rem; opacity: .65; margin-left: .5rem; }
-form { display: flex; flex-wrap: wrap; gap: .5rem; margin-top: .75rem; }
-input, button { font: inherit; padding: .45rem .6rem; }
-#name { width: 9rem; }
-#text { flex: 1; min-width: 12rem; }
-#state { font-size: .85rem; opacity: .75; min-height: 1.3em; }
-</style>
-</head>
-<body>
-<h1>dlb chat</h1>
-<ul id="log" aria-live="polite"></ul>
-<form id="form">
-<input id="name" placeholder="your name" maxlength="64" required autocomplete="nickname" aria-label="your name">
-<input id="text" placeholder="message" required autocomplete="off" aria-label="message">
-<button>Send</button>
-</form>
-<p id="state" role="status"></p>
-<script>
-"use strict";
-const log = document.getElementById("log"), state = document.getElementById("state");
-const form = document.getElementById("form"), name = document.getElementById("name"), text = document.getElementById("text");
-let after = 0, etag = "";
+constexpr std::string_view kStyleMark = "</style>";
+constexpr std::string_view kScriptMark = "</script>";
 
-function show(message) {
-  const item = document.createElement("li");
-  const when = document.createElement("time"), who = document.createElement("b"), what = document.createElement("span");
-  when.textContent = new Date(message.timestamp).toLocaleTimeString();
-  who.textContent = message["client-name"];
-  what.textContent = message.msg === null ? "(can't be decrypted)" : message.msg;
-  item.append(when, who, what);
-  const low = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-  log.append(item);
-  while (log.childElementCount > 1000) log.firstChild.remove();
-  if (low) log.scrollTop = log.scrollHeight;
+std::string_view between(const char* begin, const char* end) {
+  return {begin, static_cast<std::size_t>(end - begin)};
+}
+std::string_view style() { return between(dlb_page_css_begin, dlb_page_css_end); }
+std::string_view script() { return between(dlb_page_js_begin, dlb_page_js_end); }
+
+struct Page {
+  std::shared_ptr<const std::vector<BodyPart>> parts;
+  std::size_t bytes = 0;
+};
+
+Page make_page() {
+  const std::string_view html = between(dlb_page_html_begin, dlb_page_html_end);
+  const std::size_t style_at = html.find(kStyleMark);
+  const std::size_t script_at = html.rfind(kScriptMark);
+  DLB_CHECK(style_at < script_at && script_at < html.size());
+  Page page;
+  std::vector<BodyPart> parts;
+  for (const std::string_view bytes :
+       {html.substr(0, style_at), style(), html.substr(style_at, script_at - style_at), script(),
+        html.substr(script_at)}) {
+    parts.push_back(BodyPart{nullptr, bytes});
+    page.bytes += bytes.size();
+  }
+  page.parts = std::make_shared<const std::vector<BodyPart>>(std::move(parts));
+  return page;
 }
 
-async function refresh() {
-  try {
-    for (let more = true; more;) {
-      const answer = await fetch(`feed?after=${after}&limit=500`, etag ? {headers: {"If-None-Match": etag}} : {});
-      if (answer.status === 304) break;
-      if (!answer.ok) throw new Error(answer.status);
-      etag = answer.headers.get("ETag") || "";
-      const page = await answer.json();
-      page.messages.forEach(show);
-      if (page.messages.length) { after = page.messages.at(-1).sequence; etag = ""; }
-      more = page.has_more === true;
-    }
-    state.textContent = "";
-  } catch (error) {
-    state.textContent = "The feed can't be read now; trying again.";
-  }
-  setTimeout(refresh, 1500);
+std::string source_of(std::string_view text) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  return "'sha256-" + base64_encode({reinterpret_cast<const char*>(digest.data()), digest.size()}) + "'";
 }
-
-form.addEventListener("submit", async event => {
-  event.preventDefault();
-  const id = Array.from(crypto.getRandomValues(new Uint8Array(16)), b => b.toString(16).padStart(2, "0")).join("");
-  const body = JSON.stringify({"client-name": name.value, msg: text.value, "message-id": id});
-  for (let attempt = 0; attempt < 3; ++attempt) {
-    try {
-      const answer = await fetch("message", {method: "POST", body,
-        headers: {"Content-Type": "application/json", "Idempotency-Key": id}});
-      if (answer.ok) { text.value = ""; state.textContent = ""; return; }
-      const error = await answer.json();
-      state.textContent = error.detail;
-      if (answer.status !== 503) return;
-    } catch (error) {
-      state.textContent = "Not sent; trying again.";
-    }
-    await new Promise(done => setTimeout(done, 1000));
-  }
-});
-refresh();
-</script>
-</body>
-</html>
-)html";
 
 }  // namespace
 
 HttpBody home_page() {
-  static const auto parts = std::make_shared<const std::vector<BodyPart>>(1, BodyPart{nullptr, kPage});
-  return HttpBody{parts, kPage.size()};
+  static const Page page = make_page();
+  return HttpBody{page.parts, page.bytes};
+}
+
+std::string_view home_page_policy() {
+  static const std::string policy = "default-src 'none'; script-src " + source_of(script()) + "; style-src " +
+                                    source_of(style()) +
+                                    "; connect-src 'self' wss:; img-src data:; base-uri 'none'; "
+                                    "form-action 'none'; frame-ancestors 'none'; "
+                                    "require-trusted-types-for 'script'; trusted-types 'none'";
+  return policy;
 }
 
 }  // namespace dlb::backend

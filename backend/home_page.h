@@ -1,5 +1,5 @@
-// The page at `/`: posts messages and shows the feed by plain HTTP, self-contained. Static bytes, shared by
-// all readers.
+// The page at `/`, for people to chat with: backend/page/*.{html,css,js}, put together as one self-contained
+// document of static bytes that all readers share. What it does is said in backend/page/app.js.
 #pragma once
 
 #include <string_view>
@@ -10,9 +10,8 @@ namespace dlb::backend {
 
 HttpBody home_page();
 
-// The page's Content-Security-Policy: nothing from elsewhere, scripts and styles of the page itself only.
-inline constexpr std::string_view kHomePagePolicy =
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+// The page's Content-Security-Policy: this style and this script, by their hashes, and nothing else; to be
+// talked to are the page's own origin and WebSockets over TLS, which may be anywhere (public-wss-url).
+std::string_view home_page_policy();
 
 }  // namespace dlb::backend

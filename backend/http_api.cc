@@ -370,7 +370,7 @@ void HttpApi::handle_metrics(HttpToken token, const HttpRequest& request) {
 void HttpApi::handle_page(HttpToken token, const HttpRequest&) {
   ++counters_.other_requests;
   const std::array<HeaderLine, 3> headers{{{"Cache-Control", "no-cache"},
-                                           {"Content-Security-Policy", kHomePagePolicy},
+                                           {"Content-Security-Policy", home_page_policy()},
                                            {"X-Content-Type-Options", "nosniff"}}};
   respond(token, 200, "text/html; charset=utf-8", headers, home_page());
 }
