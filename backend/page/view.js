@@ -138,6 +138,7 @@ class Conversation {
     entry.mark.title = title;
     entry.mark.setAttribute("aria-label", title);
     entry.item.dataset.verdict = verdict;
+    if (verdict === "bad") entry.item.classList.remove("own");  // whoever wrote it
   }
 
   // The verdict on a message that is still shown.
@@ -208,6 +209,7 @@ class Conversation {
       actions.replaceChildren();
     }
     this.refresh();
+    if (this.atEnd) this.toEnd();
   }
 
   dropPending(id) {

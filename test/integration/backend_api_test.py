@@ -1,6 +1,9 @@
 """The backend's HTTP API: every status of B1, the feed of B3, the other routes of B11, on both stores."""
 
+import base64
+import hashlib
 import json
+import re
 import urllib.parse
 import uuid
 
@@ -221,6 +224,18 @@ class Api:
         page = self.backend.fetch("/")
         self.assertEqual(page.status, 200)
         self.assertTrue(page.header("content-type").startswith("text/html"))
+
+    def test_page_is_self_contained(self):
+        page = self.backend.fetch("/")
+        policy = page.header("content-security-policy")
+        for tag, source in ((b"style", "style-src"), (b"script", "script-src")):
+            (text,) = re.findall(b"<%s>(.+?)</%s>" % (tag, tag), page.body, re.DOTALL)
+            digest = base64.b64encode(hashlib.sha256(text).digest()).decode()
+            self.assertIn(f"{source} 'sha256-{digest}';", policy, "by its hash, and nothing else")
+        self.assertIn("default-src 'none'", policy)
+        self.assertNotIn("unsafe", policy)
+        self.assertNotRegex(page.body, rb'(?:src|href)="(?!data:|#)', "nothing from elsewhere")
+        self.assertNotRegex(page.body, rb"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b")
 
     def test_methods_and_paths(self):
         self.error(self.backend.fetch("/nothing"), 404)
