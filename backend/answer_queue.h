@@ -1,14 +1,17 @@
-// AnswerQueue: answers of the store on their way to its client. They are delivered at the end of the turn,
+// AnswerQueue: answers of the store on their way to its clients. They are delivered at the end of the turn,
 // never inside the call that caused them, so a client may call the store again, or cancel, in the middle of
-// an answer. One thread.
+// an answer. Live rows go first: whoever is told of a row by an answer of the same turn has had it already.
+// One thread.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "backend/chat_store.h"
 #include "backend/message_store.h"
 #include "backend/write_batcher.h"
 #include "common/event_loop.h"
@@ -23,16 +26,28 @@ class AnswerQueue final : public TurnEndHook {
   ~AnswerQueue() { loop_.remove_turn_end_hook(*this); }
 
   void set_client(MessageStoreClient& client) { client_ = &client; }
+  void set_chat(ChatStoreClient& chat) { chat_ = &chat; }
+  bool has_chat() const { return chat_ != nullptr; }
 
   void push(PutAnswer answer) { queue_.emplace_back(std::move(answer)); }
   void push(std::vector<PutAnswer>& answers) {
     for (PutAnswer& answer : answers) queue_.emplace_back(std::move(answer));
     answers.clear();
   }
-  void push(std::uint64_t token, FeedAnswer answer) {
-    queue_.emplace_back(FeedItem{token, std::move(answer)});
+  void push(std::uint64_t token, FeedAnswer answer) { emplace(token, std::move(answer)); }
+  void push(std::uint64_t token, OwnerAnswer answer) { emplace(token, std::move(answer)); }
+  void push(std::uint64_t token, RowsAnswer answer) { emplace(token, std::move(answer)); }
+  void push(std::uint64_t token, UsersAnswer answer) { emplace(token, std::move(answer)); }
+  void push_present(std::uint64_t version) { emplace(version, Present{}); }
+
+  // What came before is of no interest any more, and what follows is of another table.
+  void push_reset() {
+    live_.clear();
+    live_.push_back({0, {}});
   }
-  void push_new_rows(std::int64_t through_sequence) { new_rows_through_ = through_sequence; }
+  void push_live(std::int64_t sequence, std::string_view element) {
+    live_.push_back({sequence, std::string(element)});
+  }
 
   // Drops the answer that is waiting for `token`, if there is one.
   void cancel(std::uint64_t token) {
@@ -45,31 +60,74 @@ class AnswerQueue final : public TurnEndHook {
 
   void on_turn_end() override {
     if (client_ == nullptr) return;
-    if (new_rows_through_ != 0) client_->on_new_rows(std::exchange(new_rows_through_, 0));
+    deliver_live();
     // What the client causes meanwhile waits for the next turn, so that no client can hold the loop here.
     for (std::size_t left = queue_.size(); left > 0 && !queue_.empty(); --left) {
       Item item = std::move(queue_.front());
       queue_.pop_front();
-      if (auto* put = std::get_if<PutAnswer>(&item)) {
-        client_->on_put(put->token, put->outcome);
-      } else if (auto* feed = std::get_if<FeedItem>(&item)) {
-        client_->on_feed(feed->token, feed->answer);
-      }
+      std::visit([this](const auto& one) { deliver(one); }, item);
     }
     if (!queue_.empty()) loop_.wake();
   }
 
  private:
-  struct FeedItem {
+  template <class Answer>
+  struct For {
     std::uint64_t token = 0;
-    FeedAnswer answer;
+    Answer answer;
   };
-  using Item = std::variant<PutAnswer, FeedItem>;
+  struct Present {};
+  using Item = std::variant<PutAnswer, For<FeedAnswer>, For<OwnerAnswer>, For<RowsAnswer>, For<UsersAnswer>,
+                            For<Present>>;
+  struct Live {
+    std::int64_t sequence = 0;  // 0: a reset
+    std::string element;
+  };
+
+  template <class Answer>
+  void emplace(std::uint64_t token, Answer answer) {
+    queue_.emplace_back(For<Answer>{token, std::move(answer)});
+  }
+
+  void deliver_live() {
+    if (live_.empty()) return;
+    const std::vector<Live> rows = std::exchange(live_, {});
+    if (chat_ == nullptr) return;
+    for (const Live& row : rows) {
+      if (row.sequence == 0) {
+        chat_->on_reset();
+      } else {
+        chat_->on_live_row(row.sequence, row.element);
+      }
+    }
+  }
+
+  void deliver(const PutAnswer& put) {
+    if ((put.token & kChatToken) == 0) {
+      client_->on_put(put.token, put.outcome);
+    } else if (chat_ != nullptr) {
+      chat_->on_chat_put(put.token, put.outcome);
+    }
+  }
+  void deliver(const For<FeedAnswer>& feed) { client_->on_feed(feed.token, feed.answer); }
+  void deliver(const For<OwnerAnswer>& owner) {
+    if (chat_ != nullptr) chat_->on_owner(owner.token, owner.answer);
+  }
+  void deliver(const For<RowsAnswer>& rows) {
+    if (chat_ != nullptr) chat_->on_rows(rows.token, rows.answer);
+  }
+  void deliver(const For<UsersAnswer>& users) {
+    if (chat_ != nullptr) chat_->on_users(users.token, users.answer);
+  }
+  void deliver(const For<Present>& present) {
+    if (chat_ != nullptr) chat_->on_present(present.token);
+  }
 
   EventLoop& loop_;
   MessageStoreClient* client_ = nullptr;
+  ChatStoreClient* chat_ = nullptr;
   std::deque<Item> queue_;
-  std::int64_t new_rows_through_ = 0;
+  std::vector<Live> live_;
 };
 
 }  // namespace dlb::backend

@@ -42,6 +42,10 @@ void append_feed_element(std::string& out, const StoredMessage& message) {
   out += "\",\"sequence\":";
   out += std::to_string(message.sequence);
   out += message.source == MessageSource::Wss ? ",\"source\":\"wss\"" : ",\"source\":\"http\"";
+  if (!message.signature.empty()) {
+    out += ",\"signature\":";
+    append_json_string(out, message.signature);
+  }
   if (message.undecryptable) out += ",\"error\":\"undecryptable\"";
   out += '}';
 }

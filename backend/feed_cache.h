@@ -10,6 +10,7 @@
 // bytes. Pure: no I/O, no clock. One thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -24,8 +25,9 @@
 
 namespace dlb::backend {
 
-// Appends one feed element: {"message-id","client-name","msg","timestamp","sequence","source"}; a row that
-// can't be decrypted has "msg":null and "error":"undecryptable".
+// Appends one feed element: {"message-id","client-name","msg","timestamp","sequence","source"}, with
+// "signature" behind them when there is one; a row that can't be decrypted has "msg":null and
+// "error":"undecryptable".
 void append_feed_element(std::string& out, const StoredMessage& message);
 
 class FeedChunk {
@@ -47,6 +49,8 @@ class FeedChunk {
   std::int64_t sequence_of(std::size_t row) const { return marks_[row].sequence; }
   // The bytes of rows [first, last), each with its leading comma.
   std::string_view slice(std::size_t first, std::size_t last) const;
+  // One row without its comma.
+  std::string_view element(std::size_t row) const { return slice(row, row + 1).substr(1); }
 
  private:
   struct Mark {
@@ -92,6 +96,15 @@ class FeedCache {
   // are none).
   HttpBody whole(const FeedCache* older = nullptr) const;
 
+  // Calls f(sequence, element) for rows above `after` in order, until it answers false. Rows that were
+  // dropped are missing.
+  template <class F>
+  void for_each_above(std::int64_t after, F&& f) const;
+  // The same for rows below `before`, the newest first.
+  template <class F>
+  void for_each_below(std::int64_t before, F&& f) const;
+  std::int64_t first_held() const { return chunks_.empty() ? 0 : chunks_.front()->first_sequence(); }
+
   struct Page {
     HttpBody body;  // ...,"count":n,"has_more":b,"next_after":s}
     std::uint64_t rows = 0;
@@ -121,5 +134,30 @@ class FeedCache {
   std::string last_nonce_;
   mutable std::optional<HttpBody> whole_;  // kept until the next row: every reader between two rows shares it
 };
+
+template <class F>
+void FeedCache::for_each_above(std::int64_t after, F&& f) const {
+  auto chunk = std::upper_bound(
+      chunks_.begin(), chunks_.end(), after,
+      [](std::int64_t value, const std::shared_ptr<FeedChunk>& c) { return value < c->last_sequence(); });
+  for (; chunk != chunks_.end(); ++chunk) {
+    for (std::size_t row = (*chunk)->first_above(after); row < (*chunk)->rows(); ++row) {
+      if (!f((*chunk)->sequence_of(row), (*chunk)->element(row))) return;
+    }
+  }
+}
+
+template <class F>
+void FeedCache::for_each_below(std::int64_t before, F&& f) const {
+  auto chunk = std::lower_bound(
+      chunks_.begin(), chunks_.end(), before,
+      [](const std::shared_ptr<FeedChunk>& c, std::int64_t value) { return c->first_sequence() < value; });
+  while (chunk != chunks_.begin()) {
+    --chunk;
+    for (std::size_t row = (*chunk)->first_above(before - 1); row > 0; --row) {
+      if (!f((*chunk)->sequence_of(row - 1), (*chunk)->element(row - 1))) return;
+    }
+  }
+}
 
 }  // namespace dlb::backend

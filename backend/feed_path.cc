@@ -14,10 +14,8 @@ constexpr std::int64_t kReadBytes = std::int64_t{1}
                                     << 20;  // what one turn of the loop decrypts and serialises
 constexpr std::size_t kOlderPageBytes = std::size_t{8}
                                         << 20;  // a page below the cache ends early (has_more) above this
-// Years of four digits; a foreign row may hold anything.
-constexpr std::int64_t kFirstTime = 0;
-constexpr std::int64_t kLastTime = 253'402'300'799'999'999;
 constexpr std::size_t kMaxWaiting = 16384;
+constexpr std::uint64_t kFewRows = 100;  // of a new table: they may have been posted since it was truncated
 constexpr Duration kHintDelay =
     std::chrono::milliseconds(3);  // hints that come close together cause one read
 constexpr Duration kPauseAfterFailure = std::chrono::milliseconds(20);
@@ -33,13 +31,15 @@ FeedPath::FeedPath(EventLoop& loop, TimerHeap& timers, Log& log, const StoreConf
       cipher_(cipher),
       answers_(answers),
       driver_(driver),
+      text_(cipher, log),
       chunk_bytes_(config.feed_chunk_bytes),
       reread_bytes_(config.feed_reread_bytes),
       cache_(config.feed_chunk_bytes, config.feed_cache_bytes),
       hint_timer_(timers, *this),
       again_timer_(timers, *this),
       poll_timer_(timers, *this),
-      deadline_timer_(timers, *this) {}
+      deadline_timer_(timers, *this),
+      read_rows_(std::min<std::int64_t>(kReadRows, std::max<std::int64_t>(config.event_queue_rows, 1))) {}
 
 std::size_t FeedPath::waiting() const {
   std::size_t count = arrived_.size() + covered_.size();
@@ -58,8 +58,15 @@ void FeedPath::feed(const FeedQuery& query, std::uint64_t token) {
   pump();
 }
 
+void FeedPath::wait_fresh(std::uint64_t token) {
+  Waiting waiting{{}, token, loop_.now() + kFeedTimeout, true};
+  if (driver_.read_away() || arrived_.size() + covered_.size() >= kMaxWaiting) return refuse(waiting, {});
+  arrived_.push_back(waiting);
+  pump();
+}
+
 bool FeedPath::cancel(std::uint64_t token) {
-  const auto is_it = [token](const Waiting& waiting) { return waiting.token == token; };
+  const auto is_it = [token](const Waiting& waiting) { return waiting.token == token && !waiting.rides; };
   if (std::erase_if(arrived_, is_it) + std::erase_if(covered_, is_it) > 0) return true;
   for (auto& older : older_) {
     if (std::erase_if(older->waiters, is_it) > 0) return true;
@@ -129,7 +136,7 @@ void FeedPath::send_refresh() {
   covered_.insert(covered_.end(), arrived_.begin(), arrived_.end());
   arrived_.clear();
   read_sent_ = loop_.now();
-  driver_.send_read({cache_.last_sequence(), kReadRows + 1, kReadBytes});
+  driver_.send_read({cache_.last_sequence(), read_rows_ + 1, kReadBytes});
 }
 
 void FeedPath::send_older() {
@@ -179,11 +186,19 @@ void FeedPath::on_refresh_rows(std::span<const StoredRow> rows, bool complete) {
     refresh_wanted_ = true;
     return;
   }
+  note_complete();
   answer_covered();
-  if (!cache_.empty() && cache_.last_sequence() != told_through_) {
-    told_through_ = cache_.last_sequence();
-    answers_.push_new_rows(told_through_);
-  }
+}
+
+// From now on what is read is new.
+void FeedPath::note_complete() {
+  if (std::exchange(complete_, true) || !std::exchange(reset_wanted_, false)) return;
+  answers_.push_reset();
+  if (cache_.rows() > kFewRows) return;
+  cache_.for_each_above(0, [this](std::int64_t sequence, std::string_view element) {
+    answers_.push_live(sequence, element);
+    return true;
+  });
 }
 
 void FeedPath::on_generation(std::string_view generation) {
@@ -197,7 +212,8 @@ void FeedPath::on_generation(std::string_view generation) {
 // Requests below the cache begin again too: what they have gathered belongs to the old table.
 void FeedPath::forget_all() {
   cache_.clear();
-  told_through_ = 0;
+  reset_wanted_ = reset_wanted_ || complete_;
+  complete_ = false;
   for (auto& older : older_) arrived_.insert(arrived_.end(), older->waiters.begin(), older->waiters.end());
   older_.clear();
   older_read_.clear();
@@ -205,32 +221,17 @@ void FeedPath::forget_all() {
 }
 
 void FeedPath::append(FeedCache& cache, const StoredRow& row) {
-  StoredMessage message;
-  message.sequence = row.sequence;
-  message.timestamp_us = std::clamp(row.timestamp_us, kFirstTime, kLastTime);
-  message.id = row.message_id;
-  message.client_name = row.client_name;
-  message.source = row.source;
-  const TimePoint begin = monotonic_now();
-  auto text = cipher_.open(row.message_id, row.client_name, row.key_id, row.nonce, row.ciphertext);
-  stats_.decrypt_seconds_sum += seconds(monotonic_now() - begin);
-  ++stats_.decrypts;
-  if (text.has_value()) {
-    message.text = std::move(*text);
-  } else {
-    message.undecryptable = true;
-    ++stats_.undecryptable;
-    log_.warn("row does not decrypt: it is shown without its text",
-              {{"message-id", row.message_id}, {"sequence", row.sequence}});
-  }
-  element_.clear();
-  append_feed_element(element_, message);
-  cache.append(row.sequence, row.nonce, element_);
-  ++stats_.feed_rows;
+  const std::string_view element = text_.render(row);
+  cache.append(row.sequence, row.nonce, element);
+  if (complete_ && &cache == &cache_ && answers_.has_chat()) answers_.push_live(row.sequence, element);
 }
 
 void FeedPath::answer_covered() {
   for (const Waiting& waiting : covered_) {
+    if (waiting.rides) {
+      rider_->on_fresh(waiting.token, true);
+      continue;
+    }
     if (!waiting.query.paged) {
       if (cache_.dropped_rows() == 0) {
         answer(waiting, cache_.whole());
@@ -303,6 +304,7 @@ void FeedPath::answer(const Waiting& waiting, HttpBody body) {
 }
 
 void FeedPath::refuse(const Waiting& waiting, std::string_view detail) {
+  if (waiting.rides) return rider_->on_fresh(waiting.token, false);
   FeedAnswer answer;
   answer.detail = detail;
   answers_.push(waiting.token, std::move(answer));
@@ -356,9 +358,7 @@ std::string FeedPath::etag(const FeedQuery& query) const {
 }
 
 void FeedPath::add_stats(MessageStoreStats& stats) const {
-  stats.decrypts += stats_.decrypts;
-  stats.decrypt_seconds_sum += stats_.decrypt_seconds_sum;
-  stats.undecryptable = stats_.undecryptable;
+  text_.add_stats(stats);
   stats.feed_requests = stats_.feed_requests;
   stats.feed_refreshes = stats_.feed_refreshes;
   stats.feed_rows = cache_.rows();

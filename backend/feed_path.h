@@ -22,6 +22,7 @@
 #include "backend/answer_queue.h"
 #include "backend/cipher.h"
 #include "backend/feed_cache.h"
+#include "backend/row_text.h"
 #include "backend/store_config.h"
 #include "backend/stored_row.h"
 #include "common/event_loop.h"
@@ -54,6 +55,17 @@ class ReadDriver {
   ~ReadDriver() = default;
 };
 
+// Who rides on the feed's reads: the chat, with its live rows and its pages.
+class FeedRider {
+ public:
+  // A read that began after wait_fresh() has ended, and the cache holds what it found; false: it can't be
+  // done now. Not to call the FeedPath again from inside.
+  virtual void on_fresh(std::uint64_t token, bool ok) = 0;
+
+ protected:
+  ~FeedRider() = default;
+};
+
 class FeedPath final : public HeapTimerHandler {
  public:
   FeedPath(EventLoop& loop, TimerHeap& timers, Log& log, const StoreConfig& config, Cipher& cipher,
@@ -64,6 +76,12 @@ class FeedPath final : public HeapTimerHandler {
 
   // There may be new rows: refresh soon, without a request.
   void hint();
+
+  void set_rider(FeedRider& rider) { rider_ = &rider; }
+  // Answered by on_fresh(), perhaps inside the call.
+  void wait_fresh(std::uint64_t token);
+  // The cache has seen the end of the table.
+  bool complete() const { return complete_; }
 
   // From the driver. Each may send.
   void on_reader_up(std::string_view generation);
@@ -88,6 +106,7 @@ class FeedPath final : public HeapTimerHandler {
     FeedQuery query;
     std::uint64_t token = 0;
     TimePoint deadline{};
+    bool rides = false;  // the rider's
   };
 
   // Requests that begin below the cache. Whole feeds share one, and what readers still hold of the one
@@ -107,6 +126,7 @@ class FeedPath final : public HeapTimerHandler {
   void on_older_rows(std::span<const StoredRow> rows, bool complete);
   void forget_all();
   void append(FeedCache& cache, const StoredRow& row);
+  void note_complete();
   void answer_covered();
   void answer(const Waiting& waiting, HttpBody body);
   void refuse(const Waiting& waiting, std::string_view detail);
@@ -117,9 +137,11 @@ class FeedPath final : public HeapTimerHandler {
 
   EventLoop& loop_;
   Log& log_;
-  Cipher& cipher_;
+  const Cipher& cipher_;
   AnswerQueue& answers_;
   ReadDriver& driver_;
+  RowText text_;
+  FeedRider* rider_ = nullptr;
   std::size_t chunk_bytes_;
   std::size_t reread_bytes_;
   FeedCache cache_;
@@ -130,7 +152,6 @@ class FeedPath final : public HeapTimerHandler {
   bool older_turn_ = false;      // refreshes and older reads take turns
   TimePoint read_sent_{};
   TimePoint read_again_at_{};  // after a failed read
-  std::string element_;        // kept for its memory
   std::vector<Waiting> arrived_;
   std::vector<Waiting> covered_;
   std::deque<std::unique_ptr<Older>> older_;
@@ -140,7 +161,9 @@ class FeedPath final : public HeapTimerHandler {
   HeapTimer again_timer_;
   HeapTimer poll_timer_;
   HeapTimer deadline_timer_;
-  std::int64_t told_through_ = 0;
+  const std::int64_t read_rows_;
+  bool complete_ = false;      // rows that are read now are new ones
+  bool reset_wanted_ = false;  // the chat has been told of rows that are no more
   MessageStoreStats stats_;
 };
 

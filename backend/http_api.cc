@@ -256,8 +256,6 @@ void HttpApi::on_feed(std::uint64_t token, const FeedAnswer& answer) {
   respond(token, 200, HttpServer::kJson, sent, answer.body);
 }
 
-void HttpApi::on_new_rows(std::int64_t) {}  // fan-out to WSS sessions hangs here
-
 void HttpApi::handle_health(HttpToken token, const HttpRequest& request) {
   ++counters_.probe_requests;
   probes_->on_probe(prober_of(request));

@@ -80,7 +80,6 @@ class HttpApi final : public HttpService, public MessageStoreClient {
 
   void on_put(std::uint64_t token, const PutOutcome& outcome) override;
   void on_feed(std::uint64_t token, const FeedAnswer& answer) override;
-  void on_new_rows(std::int64_t through_sequence) override;
 
   const HttpApiCounters& counters() const { return counters_; }
   // Messages and feeds that wait for the store.

@@ -35,8 +35,6 @@ class MessageStoreClient {
   virtual void on_put(std::uint64_t token, const PutOutcome& outcome) = 0;
   // Exactly one answer for each feed() that was not cancelled.
   virtual void on_feed(std::uint64_t token, const FeedAnswer& answer) = 0;
-  // New rows are in the feed cache, in sequence order (fan-out to WSS sessions hangs here later).
-  virtual void on_new_rows(std::int64_t through_sequence) = 0;
 
  protected:
   ~MessageStoreClient() = default;
@@ -54,8 +52,11 @@ struct MessageStoreStats {
   double encrypt_seconds_sum = 0, decrypt_seconds_sum = 0;
   std::uint64_t feed_requests = 0, feed_refreshes = 0, feed_rows = 0, feed_bytes = 0, feed_chunks = 0;
   double feed_refresh_seconds_sum = 0;
+  std::uint64_t pages_read = 0;  // of history and replays, below the feed cache
   bool database_up = false;
 };
+
+class ChatStore;
 
 class MessageStore {
  public:
@@ -74,6 +75,10 @@ class MessageStore {
 
   // Whether the database answered its last health check, at most db-health-timeout ago or so. Cheap, no I/O.
   virtual bool healthy() const = 0;
+
+  // What only the chat needs. Its client is told of the chat's puts as well: those whose token has
+  // kChatToken.
+  virtual ChatStore& chat() = 0;
 
   virtual MessageStoreStats stats() const = 0;
 

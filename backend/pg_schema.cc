@@ -21,7 +21,8 @@ std::string pg_schema_setup() {
   std::string sql = R"sql(DO $setup$
 BEGIN
   IF to_regclass('chat_messages') IS NOT NULL AND to_regclass('chat_meta') IS NOT NULL
-     AND to_regclass('chat_key_usage') IS NOT NULL
+     AND to_regclass('chat_key_usage') IS NOT NULL AND to_regclass('chat_users') IS NOT NULL
+     AND to_regclass('chat_presence') IS NOT NULL
      AND EXISTS (SELECT FROM pg_trigger WHERE tgrelid = to_regclass('chat_messages')
                  AND tgname = 'chat_messages_in_order' AND tgenabled IN ('O', 'A')) THEN
     IF EXISTS (SELECT FROM chat_meta WHERE name = 'generation') THEN
@@ -43,6 +44,14 @@ BEGIN
   ALTER TABLE chat_messages ALTER COLUMN ciphertext SET STORAGE EXTERNAL;
   CREATE TABLE IF NOT EXISTS chat_meta (name text PRIMARY KEY, value text NOT NULL);
   CREATE TABLE IF NOT EXISTS chat_key_usage (key_id bytea PRIMARY KEY, reserved bigint NOT NULL);
+  CREATE TABLE IF NOT EXISTS chat_users (
+    username   text COLLATE "C" PRIMARY KEY,
+    public_key bytea NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+  );
+  CREATE TABLE IF NOT EXISTS chat_presence (
+    instance text COLLATE "C" PRIMARY KEY, names text NOT NULL, expires_at timestamptz NOT NULL
+  );
   INSERT INTO chat_meta (name, value) VALUES ('generation', gen_random_uuid()::text) ON CONFLICT DO NOTHING;
   CREATE OR REPLACE FUNCTION chat_messages_in_order() RETURNS trigger LANGUAGE plpgsql AS $body$
   BEGIN
@@ -94,17 +103,52 @@ PgStatement pg_reserve_key() {
           {PgType::Bytea, PgType::Int8, PgType::Int8}};
 }
 
-PgStatement pg_read_rows() {
+namespace {
+
+PgStatement page_statement(const char* name, bool down) {
   const std::string columns(kRowColumns);
+  const std::string order = down ? "sequence DESC" : "sequence";
+  return {name,
+          "SELECT " + columns + ", total FROM (SELECT " + columns +
+              ", count(*) OVER () AS total, sum(octet_length(ciphertext)) OVER (ORDER BY " + order +
+              " ROWS UNBOUNDED PRECEDING) - octet_length(ciphertext) AS before FROM (SELECT " + columns +
+              " FROM chat_messages WHERE sequence " + (down ? "<=" : ">=") + " $1 ORDER BY " + order +
+              " LIMIT $2) AS page) AS sized WHERE before < $3 ORDER BY " + order,
+          {PgType::Int8, PgType::Int8, PgType::Int8}};
+}
+
+}  // namespace
+
+PgStatement pg_read_rows() { return page_statement("read_rows", false); }
+PgStatement pg_read_rows_down() { return page_statement("read_rows_down", true); }
+
+PgStatement pg_find_key() {
+  return {"find_key", "SELECT public_key FROM chat_users WHERE username = $1", {PgType::Text}};
+}
+
+PgStatement pg_claim_name() {
   return {
-      "read_rows",
-      "SELECT " + columns + ", total FROM (SELECT " + columns +
-          ", count(*) OVER () AS total, sum(octet_length(ciphertext)) OVER (ORDER BY sequence ROWS UNBOUNDED "
-          "PRECEDING) - octet_length(ciphertext) AS before FROM (SELECT " +
-          columns +
-          " FROM chat_messages WHERE sequence >= $1 ORDER BY sequence LIMIT $2) AS page) AS sized "
-          "WHERE before < $3 ORDER BY sequence",
-      {PgType::Int8, PgType::Int8, PgType::Int8}};
+      "claim_name",
+      "WITH mine AS (INSERT INTO chat_users (username, public_key) VALUES ($1, $2) ON CONFLICT (username) DO "
+      "NOTHING RETURNING public_key) SELECT public_key FROM mine UNION ALL SELECT public_key FROM chat_users "
+      "WHERE username = $1 AND NOT EXISTS (SELECT FROM mine)",
+      {PgType::Text, PgType::Bytea}};
+}
+
+PgStatement pg_list_present() {
+  return {"list_present",
+          "SELECT names FROM chat_presence WHERE expires_at > clock_timestamp() AND instance <> $1",
+          {PgType::Text}};
+}
+
+PgStatement pg_write_present() {
+  return {"write_present",
+          "WITH gone AS (DELETE FROM chat_presence WHERE expires_at < clock_timestamp() - interval '1 "
+          "minute' AND "
+          "instance <> $1) INSERT INTO chat_presence (instance, names, expires_at) VALUES ($1, $2, "
+          "clock_timestamp() + $3 * interval '1 second') ON CONFLICT (instance) DO UPDATE SET names = "
+          "EXCLUDED.names, expires_at = EXCLUDED.expires_at",
+          {PgType::Text, PgType::Text, PgType::Int8}};
 }
 
 PgStatement pg_read_generation() {

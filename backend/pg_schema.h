@@ -32,6 +32,19 @@ PgStatement pg_read_generation();
 // $1 the generation seen, $2 a new one.
 PgStatement pg_renew_generation();
 
+// For the chat's reader: rows with sequence <= $1 downwards; otherwise as pg_read_rows().
+PgStatement pg_read_rows_down();
+// $1 a name. Answers its key, or no row.
+PgStatement pg_find_key();
+// $1 an instance. Answers the lists of names of all others whose leases hold.
+PgStatement pg_list_present();
+
+// For the chat's writer.
+// $1 a name, $2 a key. Answers the key that has the name; no row when another took it at this very moment.
+PgStatement pg_claim_name();
+// $1 an instance, $2 its names, $3 the seconds of its lease.
+PgStatement pg_write_present();
+
 // For the health connection. Ends sessions that hold the writers' lock while their client has been silent
 // over 2 s; answers their pids.
 PgStatement pg_end_silent_lock_holders();

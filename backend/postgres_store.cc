@@ -8,6 +8,7 @@
 
 #include "backend/generation.h"
 #include "backend/pg_schema.h"
+#include "backend/pg_tags.h"
 #include "common/check.h"
 
 namespace dlb::backend {
@@ -15,27 +16,6 @@ namespace {
 
 constexpr Duration kProbeInterval = std::chrono::seconds(1);
 constexpr Duration kReplyGrace = std::chrono::seconds(1);  // over the server's own statement_timeout
-
-// What a tag on the writer or reader stands for: the kind in the low bits, the batch above.
-enum class Tag : std::uint64_t {
-  ReadGeneration,
-  Insert,
-  Find,
-  Reserve,
-  Read,
-  Generation,
-  RenewedGeneration,
-  Renew,
-  Notify,
-  Probe,
-  Watchdog
-};
-constexpr int kTagBits = 4;
-
-constexpr std::uint64_t make_tag(Tag tag, std::uint64_t batch_id = 0) {
-  return (batch_id << kTagBits) | static_cast<std::uint64_t>(tag);
-}
-constexpr Tag kind_of(std::uint64_t tag) { return static_cast<Tag>(tag & ((1U << kTagBits) - 1)); }
 
 std::string milliseconds(Duration duration) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
@@ -63,6 +43,8 @@ PostgresStore::PostgresStore(EventLoop& loop, Log& log, const StoreConfig& confi
       reader_(loop, timers_, log, random_seed(&reader_), reader_config(url), *this),
       listener_(loop, timers_, log, random_seed(&listener_), listener_config(url), *this),
       health_(loop, timers_, log, random_seed(&health_), health_config(url), *this),
+      chat_reader_(loop, timers_, log, random_seed(&chat_reader_), chat_reader_config(url), *this),
+      chat_writer_(loop, timers_, log, random_seed(&chat_writer_), chat_writer_config(url), *this),
       probe_timer_(timers_, *this) {}
 
 PgConnectionConfig PostgresStore::connection_config(const PgUrl& url, const char* purpose) const {
@@ -118,10 +100,24 @@ PgConnectionConfig PostgresStore::health_config(const PgUrl& url) const {
   return out;
 }
 
+PgConnectionConfig PostgresStore::chat_reader_config(const PgUrl& url) const {
+  PgConnectionConfig out = connection_config(url, "chat-reader");
+  out.settings.insert(out.settings.end(),
+                      {{"enable_seqscan", "off"}, {"plan_cache_mode", "force_generic_plan"}});
+  out.statements = {pg_read_rows(), pg_read_rows_down(), pg_find_key(), pg_list_present()};
+  return out;
+}
+
+PgConnectionConfig PostgresStore::chat_writer_config(const PgUrl& url) const {
+  PgConnectionConfig out = connection_config(url, "chat-writer");
+  out.statements = {pg_claim_name(), pg_write_present()};
+  return out;
+}
+
 void PostgresStore::start(MessageStoreClient& client) {
   answers_.set_client(client);
   writer_.start();
-  listener_.start();
+  if (config_.cluster_events) listener_.start();
   health_.start();
 }
 
@@ -132,28 +128,37 @@ bool PostgresStore::healthy() const {
 
 MessageStoreStats PostgresStore::stats() const {
   MessageStoreStats out = StoreBase::stats();
-  out.reconnects =
-      writer_.reconnects() + reader_.reconnects() + listener_.reconnects() + health_.reconnects();
+  out.reconnects = writer_.reconnects() + reader_.reconnects() + listener_.reconnects() +
+                   health_.reconnects() + chat_reader_.reconnects() + chat_writer_.reconnects();
   return out;
 }
 
 void PostgresStore::on_pg_ready(PgConnection& connection) {
   if (&connection == &writer_) {
-    if (!std::exchange(reader_started_, true)) reader_.start();  // its statements need the tables
+    if (!std::exchange(reader_started_, true)) {  // the others' statements need the tables
+      reader_.start();
+      if (config_.chat) {
+        chat_reader_.start();
+        chat_writer_.start();
+      }
+    }
     writes_.on_driver_change();
   } else if (&connection == &reader_) {
     reader_.send(make_tag(Tag::Generation), "read_generation", {});
   } else if (&connection == &listener_) {
     feeds_.hint();  // what was announced while nobody listened
     notify();
-  } else {
+  } else if (&connection == &health_) {
     on_heap_timer(probe_timer_);
+  } else {
+    on_chat_change();
   }
 }
 
 void PostgresStore::on_pg_connect_failed(PgConnection&) {
   writes_.on_driver_change();
   feeds_.on_driver_change();
+  on_chat_change();
 }
 
 void PostgresStore::on_pg_reply(PgConnection& connection, std::uint64_t tag, const PgReply& reply) {
@@ -165,15 +170,17 @@ void PostgresStore::on_pg_reply(PgConnection& connection, std::uint64_t tag, con
     if (!reply.ok()) log_.warn("notify failed", {{"why", reply.text()}});
     notifying_ = false;
     notify();
-  } else {
+  } else if (&connection == &health_) {
     on_health_reply(tag, reply);
+  } else {
+    on_chat_reply(connection, tag, reply);
   }
 }
 
 void PostgresStore::on_pg_lost(PgConnection& connection, const std::vector<std::uint64_t>& unanswered) {
   if (&connection == &writer_) {
     for (const std::uint64_t tag : unanswered) {
-      const std::uint64_t batch_id = tag >> kTagBits;
+      const std::uint64_t batch_id = id_of(tag);
       switch (kind_of(tag)) {
         case Tag::Insert:
           writing_.erase(batch_id);
@@ -198,8 +205,11 @@ void PostgresStore::on_pg_lost(PgConnection& connection, const std::vector<std::
     }
   } else if (&connection == &listener_) {
     notifying_ = false;
-  } else {
+  } else if (&connection == &health_) {
     probe_timer_.cancel();
+  } else {
+    for (const std::uint64_t tag : unanswered) on_chat_failed(tag);
+    on_chat_change();
   }
 }
 
@@ -246,7 +256,7 @@ void PostgresStore::send_reserve(const KeyId& key) {
 }
 
 void PostgresStore::on_writer_reply(std::uint64_t tag, const PgReply& reply) {
-  const std::uint64_t batch_id = tag >> kTagBits;
+  const std::uint64_t batch_id = id_of(tag);
   const PgVerdict verdict = reply.ok() ? PgVerdict{} : judge_sqlstate(reply.sqlstate());
   if (!reply.ok() && verdict.reconnect) writer_.reconnect_soon(reply.text());
   switch (kind_of(tag)) {
@@ -385,6 +395,7 @@ void PostgresStore::make_generation() {
 
 void PostgresStore::announce(std::int64_t first_sequence, std::int64_t last_sequence) {
   feeds_.hint();
+  if (!config_.cluster_events) return;
   notify_first_ = notify_first_ == 0 ? first_sequence : std::min(notify_first_, first_sequence);
   notify_last_ = std::max(notify_last_, last_sequence);
   notify();
@@ -430,7 +441,8 @@ void PostgresStore::on_health_reply(std::uint64_t tag, const PgReply& reply) {
     probed_ = true;
   } else {
     // A standby: the primary has moved.
-    for (PgConnection* connection : {&health_, &writer_, &reader_, &listener_}) {
+    for (PgConnection* connection :
+         {&health_, &writer_, &reader_, &listener_, &chat_reader_, &chat_writer_}) {
       connection->reconnect_soon("the server has become a standby");
     }
   }

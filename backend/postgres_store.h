@@ -1,9 +1,13 @@
-// PostgresStore: the message store on PostgreSQL, with four connections, none of which can hold up another's
-// purpose:
+// PostgresStore: the message store on PostgreSQL, with up to six connections, none of which can hold up
+// another's purpose:
 //
-//   writer    batches in a pipeline, look-ups of ids that met a conflict, blocks of the key's budget; sets up
-//   the tables reader    the feed listener  LISTEN for other backends' hints, and our own NOTIFY (its commit
-//   takes a database-wide lock) health    one probe a second; ends sessions that sit on the writers' lock
+//   writer       batches in a pipeline, look-ups of ids that met a conflict, blocks of the key's budget; sets
+//   up
+//                the tables
+//   reader       the feed
+//   listener     LISTEN for other backends' hints, and our own NOTIFY (its commit takes a database-wide lock)
+//   health       one probe a second; ends sessions that sit on the writers' lock
+//   chat reader  history, replays, keys, who is present       chat writer  names, presence
 //
 // A NOTIFY is only a hint to refresh: one at a time, with the range of sequences that came up meanwhile.
 #pragma once
@@ -46,9 +50,21 @@ class PostgresStore final : public StoreBase, PgConnectionClient, HeapTimerHandl
 
   // ReadDriver
   bool read_ready() const override { return reader_.ready() && generation_known_; }
-  bool read_away() const override { return reader_.away() || (!reader_started_ && writer_.away()); }
+  bool read_away() const override { return reader_.away() || never_up(); }
   void send_read(const RowsRequest& request) override;
   void send_renew_generation(std::string_view seen) override;
+
+  // ChatDriver
+  bool chat_reads_ready() const override { return chat_reader_.ready(); }
+  bool chat_reads_away() const override { return !config_.chat || chat_reader_.away() || never_up(); }
+  bool chat_writes_ready() const override { return chat_writer_.ready(); }
+  bool chat_writes_away() const override { return !config_.chat || chat_writer_.away() || never_up(); }
+  void send_page(const PageRequest& request) override;
+  void send_find_key(std::uint64_t id, std::string_view name) override;
+  void send_list_present(std::string_view instance) override;
+  void send_claim(std::uint64_t id, std::string_view name, std::string_view public_key) override;
+  void send_present(std::string_view instance, std::string_view names, std::int64_t lease_seconds) override;
+  bool never_up() const { return !reader_started_ && writer_.away(); }
 
   // PgConnectionClient
   void on_pg_ready(PgConnection& connection) override;
@@ -63,6 +79,9 @@ class PostgresStore final : public StoreBase, PgConnectionClient, HeapTimerHandl
   void on_found(std::uint64_t batch_id, const PgReply* reply);
   void on_reader_reply(std::uint64_t tag, const PgReply& reply);
   void on_health_reply(std::uint64_t tag, const PgReply& reply);
+  void on_chat_reply(PgConnection& connection, std::uint64_t tag, const PgReply& reply);
+  void on_chat_failed(std::uint64_t tag);
+  void on_chat_change();
   void on_heap_timer(HeapTimer& timer) override;
   void notify();
   void make_generation();
@@ -71,11 +90,16 @@ class PostgresStore final : public StoreBase, PgConnectionClient, HeapTimerHandl
   PgConnectionConfig reader_config(const PgUrl& url) const;
   PgConnectionConfig listener_config(const PgUrl& url) const;
   PgConnectionConfig health_config(const PgUrl& url) const;
+  PgConnectionConfig chat_reader_config(const PgUrl& url) const;
+  PgConnectionConfig chat_writer_config(const PgUrl& url) const;
 
   PgConnection writer_;
   PgConnection reader_;
   PgConnection listener_;
   PgConnection health_;
+  PgConnection chat_reader_;
+  PgConnection chat_writer_;
+  std::int64_t chat_rows_asked_ = 0;
   bool reader_started_ = false;
   bool generation_known_ = false;
   std::int64_t max_rows_asked_ = 0;

@@ -8,8 +8,8 @@
 namespace dlb::backend {
 namespace {
 
-constexpr std::size_t kMostResults =
-    256;  // jobs are few: the pipeline's batches, one read, one probe, one reserve
+constexpr std::size_t kMostResults = 256;  // jobs are few: the pipeline's batches, one read, one probe, one
+                                           // reserve, and the chat's, each bounded
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
 constexpr Duration kProbeInterval = std::chrono::milliseconds(500);
@@ -57,7 +57,7 @@ void SqliteStore::send_reserve(const KeyId& key) {
 
 void SqliteStore::announce(std::int64_t, std::int64_t) {
   feeds_.hint();
-  signal_.send();
+  if (config_.cluster_events) signal_.send();
 }
 
 void SqliteStore::send_read(const RowsRequest& request) {
@@ -84,6 +84,7 @@ void SqliteStore::on_mail(std::unique_ptr<SqliteResult> result) {
       // The reader opens what the writer has made.
       if (result->ok && reader_link_ != Link::Up) reader_->post({.kind = SqliteJob::Kind::Open});
       writes_.on_driver_change();
+      on_chat_change();
     } else {
       on_opened(*result, reader_link_, reader_retry_, reader_pause_);
       if (result->ok) {
@@ -95,6 +96,7 @@ void SqliteStore::on_mail(std::unique_ptr<SqliteResult> result) {
       } else {
         feeds_.on_driver_change();
       }
+      on_chat_change();
     }
     return;
   }
@@ -105,6 +107,7 @@ void SqliteStore::on_mail(std::unique_ptr<SqliteResult> result) {
     (from_writer ? writer_ : reader_)
         ->post({.kind = SqliteJob::Kind::Open, .id = from_writer ? kWriterJob : 0});
   }
+  if (on_chat_result(*result)) return;
   if (from_writer) {
     on_writer_result(*result);
   } else {
@@ -158,6 +161,72 @@ void SqliteStore::on_reader_result(SqliteResult& result) {
   } else if (result.kind == SqliteJob::Kind::Generation) {
     feeds_.on_generation(result.text);
   }
+}
+
+// --- the chat ---
+
+void SqliteStore::send_page(const PageRequest& request) {
+  SqliteJob job{.kind = SqliteJob::Kind::Page};
+  job.down = request.down;
+  job.from = request.from;
+  job.max_rows = request.max_rows;
+  job.max_bytes = request.max_bytes;
+  reader_->post(std::move(job));
+}
+
+void SqliteStore::send_find_key(std::uint64_t id, std::string_view name) {
+  reader_->post({.kind = SqliteJob::Kind::FindKey, .id = id, .text = std::string(name)});
+}
+
+void SqliteStore::send_list_present(std::string_view instance) {
+  reader_->post({.kind = SqliteJob::Kind::ListPresent, .seen = std::string(instance)});
+}
+
+void SqliteStore::send_claim(std::uint64_t id, std::string_view name, std::string_view public_key) {
+  writer_->post({.kind = SqliteJob::Kind::Claim,
+                 .id = id | kWriterJob,
+                 .seen = std::string(public_key),
+                 .text = std::string(name)});
+}
+
+void SqliteStore::send_present(std::string_view instance, std::string_view names,
+                               std::int64_t lease_seconds) {
+  writer_->post({.kind = SqliteJob::Kind::WritePresent,
+                 .id = kWriterJob,
+                 .count = lease_seconds,
+                 .seen = std::string(instance),
+                 .text = std::string(names)});
+}
+
+// False: not one of the chat's.
+bool SqliteStore::on_chat_result(SqliteResult& result) {
+  using Kind = SqliteJob::Kind;
+  const bool mine = result.kind == Kind::Page || result.kind == Kind::FindKey || result.kind == Kind::Claim ||
+                    result.kind == Kind::ListPresent || result.kind == Kind::WritePresent;
+  if (!mine) return false;
+  if (!result.ok) log_.warn("chat query failed", {{"why", result.detail}});
+  switch (result.kind) {
+    case Kind::Page:
+      result.ok ? rows_.on_page(result.rows, result.complete) : rows_.on_page_failed();
+      break;
+    case Kind::ListPresent: {
+      const std::vector<std::string_view> lists(result.texts.begin(), result.texts.end());
+      result.ok ? presence_.on_listed(lists) : presence_.on_list_failed();
+      break;
+    }
+    case Kind::WritePresent:
+      result.ok ? presence_.on_written() : presence_.on_write_failed();
+      break;
+    default:
+      result.ok ? names_.on_key(result.id, result.text) : names_.on_failed(result.id);
+  }
+  return true;
+}
+
+void SqliteStore::on_chat_change() {
+  rows_.on_driver_change();
+  names_.on_driver_change();
+  presence_.on_driver_change();
 }
 
 void SqliteStore::on_heap_timer(HeapTimer& timer) {

@@ -1,6 +1,7 @@
 // SqliteStore: the message store in one file of the data folder, shared by the processes of one machine. Two
 // workers, each a thread with its own connection: a writer that may have to wait for another process's
-// transaction, and a reader that never does. Nothing here touches the file; the loop is never blocked.
+// transaction, and a reader that never does. The chat's reads are bounded and few at a time, so they share
+// the reader with the feed. Nothing here touches the file; the loop is never blocked.
 #pragma once
 
 #include <cstdint>
@@ -42,9 +43,22 @@ class SqliteStore final : public StoreBase, MailboxHandler<std::unique_ptr<Sqlit
   void send_read(const RowsRequest& request) override;
   void send_renew_generation(std::string_view seen) override;
 
+  // ChatDriver
+  bool chat_reads_ready() const override { return read_ready(); }
+  bool chat_reads_away() const override { return read_away(); }
+  bool chat_writes_ready() const override { return write_ready(); }
+  bool chat_writes_away() const override { return write_away(); }
+  void send_page(const PageRequest& request) override;
+  void send_find_key(std::uint64_t id, std::string_view name) override;
+  void send_list_present(std::string_view instance) override;
+  void send_claim(std::uint64_t id, std::string_view name, std::string_view public_key) override;
+  void send_present(std::string_view instance, std::string_view names, std::int64_t lease_seconds) override;
+
   void on_mail(std::unique_ptr<SqliteResult> result) override;
   void on_writer_result(SqliteResult& result);
   void on_reader_result(SqliteResult& result);
+  bool on_chat_result(SqliteResult& result);
+  void on_chat_change();
   void on_opened(SqliteResult& result, Link& link, HeapTimer& retry, Duration& pause);
   void on_heap_timer(HeapTimer& timer) override;
 

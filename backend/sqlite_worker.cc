@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backend/generation.h"
+#include "backend/sqlite_statement.h"
 #include "common/check.h"
 #include "common/fd.h"
 #include "common/result.h"
@@ -31,46 +32,18 @@ constexpr const char* kSchema =
     " created_us INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS chat_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS chat_key_usage (key_id BLOB PRIMARY KEY, reserved INTEGER NOT NULL) WITHOUT "
-    "ROWID;";
-
-constexpr const char* kColumns =
-    "sequence, created_us, message_id, client_name, key_id, nonce, ciphertext, source, signature";
+    "ROWID;"
+    "CREATE TABLE IF NOT EXISTS chat_users (username TEXT PRIMARY KEY, public_key BLOB NOT NULL, created_us "
+    "INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS chat_presence (instance TEXT PRIMARY KEY, names TEXT NOT NULL, expires_us "
+    "INTEGER "
+    "NOT NULL) WITHOUT ROWID;";
 
 // Between two looks at a lock that another process has, in microseconds: short while it may be a matter of
 // one commit.
 constexpr int kEagerTries = 40;
 constexpr ::useconds_t kEagerPause = 250;
 constexpr ::useconds_t kPatientPause = 1000;
-
-std::string_view text_column(sqlite3_stmt* statement, int column) {
-  const void* bytes = sqlite3_column_blob(statement, column);
-  const int size = sqlite3_column_bytes(statement, column);
-  return bytes == nullptr ? std::string_view{}
-                          : std::string_view(static_cast<const char*>(bytes), static_cast<std::size_t>(size));
-}
-
-void bind_text(sqlite3_stmt* statement, int place, std::string_view text) {
-  sqlite3_bind_text64(statement, place, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
-}
-
-void bind_blob(sqlite3_stmt* statement, int place, std::string_view bytes) {
-  sqlite3_bind_blob64(statement, place, bytes.data(), bytes.size(), SQLITE_STATIC);
-}
-
-// A prepared statement in use: reset when done, whatever happened, so that no read transaction stays open.
-class InUse {
- public:
-  explicit InUse(sqlite3_stmt* statement) : statement_(statement) {}
-  InUse(const InUse&) = delete;
-  InUse& operator=(const InUse&) = delete;
-  ~InUse() {
-    sqlite3_reset(statement_);
-    sqlite3_clear_bindings(statement_);
-  }
-
- private:
-  sqlite3_stmt* statement_;
-};
 
 // Makes an empty file of mode 0600, which SQLite's -wal and -shm files inherit. It is made beside and linked
 // into place: closing a descriptor of a file that SQLite has open in this process would drop its locks.
@@ -82,21 +55,6 @@ void make_private_file(const std::string& path) {
   [[maybe_unused]] const int linked = ::link(beside.c_str(), path.c_str());  // EEXIST: another was first
   ::unlink(beside.c_str());
 }
-
-class OneTime {
- public:
-  OneTime(sqlite3* db, const char* sql)
-      : ok_(sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr) == SQLITE_OK) {}
-  OneTime(const OneTime&) = delete;
-  OneTime& operator=(const OneTime&) = delete;
-  ~OneTime() { sqlite3_finalize(statement_); }
-  bool ok() const { return ok_; }
-  sqlite3_stmt* get() const { return statement_; }
-
- private:
-  sqlite3_stmt* statement_ = nullptr;
-  bool ok_;
-};
 
 }  // namespace
 
@@ -177,6 +135,8 @@ void SqliteWorker::run_job(const SqliteJob& job, SqliteResult& result) {
       return probe(result);
     case SqliteJob::Kind::Open:
       break;
+    default:
+      return run_chat_job(job, result);
   }
 }
 
@@ -328,8 +288,9 @@ bool SqliteWorker::make_tables(SqliteResult& result) {
   {
     const OneTime complete(
         db_,
-        "SELECT value FROM chat_meta WHERE name = 'generation' AND 2 = (SELECT count(*) FROM "
-        "sqlite_schema WHERE name IN ('chat_messages', 'chat_key_usage'))");
+        "SELECT value FROM chat_meta WHERE name = 'generation' AND 4 = (SELECT count(*) FROM "
+        "sqlite_schema WHERE type = 'table' AND name IN ('chat_messages', 'chat_key_usage', 'chat_users', "
+        "'chat_presence'))");
     if (complete.ok() && sqlite3_step(complete.get()) == SQLITE_ROW) return true;
   }
   const std::string first_generation =
@@ -415,19 +376,25 @@ void SqliteWorker::read(const SqliteJob& job, SqliteResult& result) {
   const InUse use(read_);
   sqlite3_bind_int64(read_, 1, job.from);
   sqlite3_bind_int64(read_, 2, job.max_rows);
+  result.ok = step_rows(read_, job, result);
+}
+
+bool SqliteWorker::step_rows(sqlite3_stmt* statement, const SqliteJob& job, SqliteResult& result) {
   std::int64_t bytes = 0;
   while (true) {
-    const int step = sqlite3_step(read_);
+    const int step = sqlite3_step(statement);
     if (step == SQLITE_DONE) {
       result.complete = std::ssize(result.rows) < job.max_rows;
-      break;
+      return true;
     }
-    if (step != SQLITE_ROW) return fail(result, "read");
-    if (bytes >= job.max_bytes) break;
-    result.rows.push_back(stored_row(read_, result));
+    if (step != SQLITE_ROW) {
+      fail(result, "read");
+      return false;
+    }
+    if (bytes >= job.max_bytes) return true;
+    result.rows.push_back(stored_row(statement, result));
     bytes += std::ssize(result.rows.back().ciphertext);
   }
-  result.ok = true;
 }
 
 void SqliteWorker::reserve(const SqliteJob& job, SqliteResult& result) {

@@ -33,23 +33,29 @@ namespace dlb::backend {
 
 struct SqliteJob {
   enum class Kind : std::uint8_t {
-    Open,        // makes the file and its tables when missing; result: text = generation
-    Write,       // one transaction; result: replies
-    Read,        // result: rows, complete; text = generation, read before them
-    Reserve,     // result: number = the key's counter, -1 when its limit is reached
-    Generation,  // puts `text` for `seen`; result: text = what stands now
-    Probe,       // result: number = PRAGMA data_version
+    Open,         // makes the file and its tables when missing; result: text = generation
+    Write,        // one transaction; result: replies
+    Read,         // result: rows, complete; text = generation, read before them
+    Reserve,      // result: number = the key's counter, -1 when its limit is reached
+    Generation,   // puts `text` for `seen`; result: text = what stands now
+    Probe,        // result: number = PRAGMA data_version
+    Page,         // like Read, without the generation; `down`: rows with sequence <= from, downwards
+    FindKey,      // of the name `text`; result: text = its key, empty when nobody has it
+    Claim,        // the name `text` for the key `seen`; result: text = whose it is
+    ListPresent,  // result: texts = the names of all instances but `seen` whose leases hold
+    WritePresent  // names `text` of the instance `seen`, a lease of `count` seconds
   };
   Kind kind = Kind::Probe;
   std::uint64_t id = 0;
   std::vector<const PendingWrite*> rows{};  // Write
-  std::int64_t from = 0;                    // Read
+  std::int64_t from = 0;                    // Read, Page
+  bool down = false;                        // Page
   std::int64_t max_rows = 0;
   std::int64_t max_bytes = 0;
   std::string key_id{};  // Reserve
   std::int64_t count = 0;
   std::int64_t limit = 0;
-  std::string seen{};  // Generation
+  std::string seen{};  // Generation, and the chat's
   std::string text{};
 };
 
@@ -97,6 +103,13 @@ class SqliteWorker {
   bool reserve_row(const SqliteJob& job, SqliteResult& result);
   void renew(const SqliteJob& job, SqliteResult& result);
   void probe(SqliteResult& result);
+  void run_chat_job(const SqliteJob& job, SqliteResult& result);
+  void page(const SqliteJob& job, SqliteResult& result);
+  bool find_key(const std::string& name, SqliteResult& result);
+  void claim(const SqliteJob& job, SqliteResult& result);
+  void list_present(const SqliteJob& job, SqliteResult& result);
+  void write_present(const SqliteJob& job, SqliteResult& result);
+  bool step_rows(sqlite3_stmt* statement, const SqliteJob& job, SqliteResult& result);
   bool exec(const char* sql, SqliteResult& result);
   bool prepare(sqlite3_stmt*& statement, const char* sql, SqliteResult& result);
   void fail(SqliteResult& result, const char* what);

@@ -18,7 +18,10 @@ struct StoreConfig {
   std::string key_file = "data/encryption.key";
   bool create_key_file = false;  // embedded mode only: make the key when the file is missing
 
+  bool chat = false;           // connections for what only the chat needs
+  bool cluster_events = true;  // tell the other backends of new rows; without it they find them by polling
   std::string event_channel = "chat_message_events";  // LISTEN/NOTIFY
+  std::int64_t event_queue_rows = 4096;               // most new rows on their way to the chat at a time
 
   Duration db_health_timeout = std::chrono::seconds(1);
   std::size_t write_batch_rows = 128;

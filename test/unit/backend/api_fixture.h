@@ -66,6 +66,10 @@ class ScriptedStore final : public MessageStore {
       client_->on_feed(token, feed_answer);
     }
   }
+  ChatStore& chat() override {
+    DLB_CHECK_MSG(false, "no chat here");
+    std::abort();
+  }
   bool healthy() const override { return up; }
   MessageStoreStats stats() const override {
     MessageStoreStats stats;

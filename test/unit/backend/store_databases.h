@@ -11,6 +11,7 @@
 
 #include "backend/store_config.h"
 #include "common/check.h"
+#include "test/support/catch.h"
 #include "test/support/pg_cluster.h"
 #include "test/support/temp_dir.h"
 
@@ -66,6 +67,7 @@ class Database {
     config.key_file = config.data_dir + "/encryption.key";
     config.create_key_file = true;
     config.backend_id = "test";
+    config.chat = true;
     return config;
   }
   ::dlb::test::TempDir folder_;
@@ -170,5 +172,22 @@ class PostgresDatabase final : public Database {
  private:
   std::string name_;
 };
+
+// Runs `body` on each database that this machine has.
+template <class Body>
+void on_each_database(Body&& body) {
+  SECTION("SQLite") {
+    SqliteDatabase database;
+    body(database);
+  }
+  SECTION("PostgreSQL") {
+    if (!::dlb::test::PgCluster::installed()) {
+      WARN("PostgreSQL is not installed: skipped");
+      return;
+    }
+    PostgresDatabase database;
+    body(database);
+  }
+}
 
 }  // namespace dlb::backend::test

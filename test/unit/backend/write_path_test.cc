@@ -35,7 +35,6 @@ struct Script final : WriteDriver, MessageStoreClient {
   // MessageStoreClient
   void on_put(std::uint64_t token, const PutOutcome& outcome) override { outcomes[token] = outcome.status; }
   void on_feed(std::uint64_t, const FeedAnswer&) override {}
-  void on_new_rows(std::int64_t) override {}
 
   template <class Condition>
   void turn_until(Condition&& condition) {
