@@ -4,6 +4,14 @@
 
 namespace dlb::lb {
 
+bool BackendFigures::ejected() const {
+  return backend.ejected_until_ns.load(std::memory_order_relaxed) > now.time_since_epoch().count();
+}
+
+bool BackendFigures::on_probation() const {
+  return backend.ejected_until_ns.load(std::memory_order_relaxed) != 0 && !ejected();
+}
+
 double BackendFigures::score() const { return score_of(backend, options, now).total; }
 
 namespace {
@@ -78,6 +86,22 @@ constexpr MetricRow kBackendRows[] = {
          .kind = kGauge,
          .json = "memory.blocked",
          .help = "1 while a memory guard keeps it from new requests."}),
+    metric<&BackendFigures::ejected>({.name = "dlb_backend_ejected",
+                                      .kind = kGauge,
+                                      .json = "ejection.ejected",
+                                      .help = "1 while it is ejected for failing beside its peers."}),
+    metric<&BackendFigures::on_probation>(
+        {.name = "dlb_backend_on_probation",
+         .kind = kGauge,
+         .json = "ejection.on_probation",
+         .help = "1 while it is back from an ejection, with 3 requests at a time."}),
+    metric<[](const BackendFigures& f) { return f.backend.ejection.times.load(std::memory_order_relaxed); }>(
+        {.name = "dlb_backend_ejection_times",
+         .kind = kGauge,
+         .json = "ejection.times",
+         .help = "Ejections that are not forgotten: by them the next one grows."}),
+    metric<[](const BackendFigures& f) { return f.backend.ejection.total.load(std::memory_order_relaxed); }>(
+        {.name = "dlb_backend_ejections_total", .json = "ejection.total", .help = "Ejections of it."}),
     metric<[](const BackendFigures& f) { return f.backend.connections.taken(); }>(
         {.name = "dlb_backend_connections_busy",
          .kind = kGauge,

@@ -32,10 +32,10 @@ std::string_view backend_state(const Backend& backend, TimePoint now) {
     return backend.checked_at_ns.load(std::memory_order_relaxed) == 0 ? "starting" : "down";
   }
   if (backend.reported_draining.load(std::memory_order_relaxed)) return "draining";
-  if (backend.ejected_until_ns.load(std::memory_order_relaxed) > now.time_since_epoch().count())
-    return "ejected";
+  const std::int64_t ejected_until = backend.ejected_until_ns.load(std::memory_order_relaxed);
+  if (ejected_until > now.time_since_epoch().count()) return "ejected";
   if (backend.memory_blocked.load(std::memory_order_relaxed)) return "memory";
-  return "ready";
+  return ejected_until != 0 ? "probation" : "ready";
 }
 
 bool in_panic(const BackendSet& backends, const Options& options) {

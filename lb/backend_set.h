@@ -72,6 +72,14 @@ struct BackendCounters {
   std::atomic<std::uint64_t> probes{0}, probe_failures{0}, probes_skipped{0};
 };
 
+// What outlier ejection (L12, lb/outlier_monitor.h) knows of a backend, beside Backend::ejected_until_ns.
+struct EjectionState {
+  std::atomic<std::uint32_t> failures_in_row{0};  // counted by data workers
+  std::atomic<std::int64_t> judged_from_ns{0};    // outcomes of requests given to it before then don't count
+  std::atomic<std::uint32_t> times{0};            // ejections that are not forgotten yet
+  std::atomic<std::uint64_t> total{0};            // ejections ever
+};
+
 // The last trouble with a backend, for /lb/status. Any thread writes: one that would have to wait drops its
 // text instead.
 class LastError {
@@ -131,7 +139,8 @@ class alignas(64) Backend {
   std::atomic<AdminState> admin{AdminState::Ready};
   std::atomic<bool> reported_draining{false};     // its own health check said so
   std::atomic<bool> memory_blocked{false};        // either memory guard, with hysteresis
-  std::atomic<std::int64_t> ejected_until_ns{0};  // 0: not ejected
+  std::atomic<std::int64_t> ejected_until_ns{0};  // 0: not ejected; past: on probation
+  EjectionState ejection;
   std::atomic<std::uint32_t> connect_failures_in_row{0};
   std::atomic<std::int64_t> connect_down_at_ns{0};  // 0: not taken out by failed connects
   std::atomic<std::int64_t> checked_at_ns{0};       // the last check's verdict; 0: none yet
@@ -143,7 +152,7 @@ class alignas(64) Backend {
 };
 
 // The axes in one word for people: `starting`, `ready`, `draining`, `maintenance`, `down`, `ejected`,
-// `memory`.
+// `memory`, `probation`.
 std::string_view backend_state(const Backend& backend, TimePoint now);
 
 class BackendSet {

@@ -6,10 +6,13 @@ Control::Control(const Options& options, BackendSet& backends, const TunnelPools
                  MemoryState& memory, BackendEvents& events, Log& log)
     : timers_(loop_),
       health_(loop_, timers_, options, backends, events, log),
+      outliers_(loop_, timers_, options, backends, events, log, static_cast<std::uint64_t>(wall_now_us())),
       stats_(loop_, timers_, options, backends, events, log),
       tunnel_health_(loop_, timers_, options, pools, log),
       system_(timers_, system, CgroupPaths{.cgroup_root = options.cgroup_root}),
-      memory_(timers_, options, memory, events, log) {}
+      memory_(timers_, options, memory, events, log) {
+  health_.tell_of_passes(outliers_);
+}
 
 Control::~Control() { stop(); }
 

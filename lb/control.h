@@ -19,6 +19,7 @@
 #include "lb/health_checker.h"
 #include "lb/memory_monitor.h"
 #include "lb/options.h"
+#include "lb/outlier_monitor.h"
 #include "lb/stats_poller.h"
 #include "lb/system_monitor.h"
 #include "lb/tunnel_health.h"
@@ -41,12 +42,14 @@ class Control {
 
   // For the data workers; thread-safe, also before start().
   PassiveHealth& passive() { return health_; }
+  OutlierMonitor& outliers() { return outliers_; }
   EventLoop& loop() { return loop_; }
 
  private:
   EventLoop loop_;
   TimerHeap timers_;
   HealthChecker health_;
+  OutlierMonitor outliers_;
   StatsPoller stats_;
   TunnelHealth tunnel_health_;
   SystemMonitor system_;

@@ -121,6 +121,8 @@ class Exchange final : public TimerHandler, public QueueTicket {
   bool replay_allowed() const;
   void retry();
   void count_failure(UpstreamFailure failure, int err);
+  void note_backend_failed(std::string_view what);
+  void note_backend_succeeded();
   void wait_for(Wait wait, bool progress);
 
   // --- a client that is slow, or stuck (exchange_pace.cc)

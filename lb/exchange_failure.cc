@@ -4,6 +4,7 @@
 
 #include "lb/downstream.h"
 #include "lb/exchange.h"
+#include "lb/outlier_monitor.h"
 #include "lb/worker.h"
 
 namespace dlb::lb {
@@ -30,18 +31,27 @@ void Exchange::count_failure(UpstreamFailure failure, int err) {
     case UpstreamFailure::Broken:
       metrics.backend_resets.add();
       count(counters.resets);
-      return;
+      return note_backend_failed("closed or reset before it answered");
     case UpstreamFailure::HeadTimeout:
       metrics.backend_timeouts.add();
       count(counters.timeouts);
-      return;
+      return note_backend_failed("did not answer in time");
     case UpstreamFailure::BadResponse:
       metrics.backend_bad_responses.add();
       count(counters.response_failures);
-      return;
+      return note_backend_failed("gave no valid response");
     case UpstreamFailure::NoDescriptor:
       return;
   }
+}
+
+// For outlier ejection: how the backend that was picked last did. Connects are health's.
+void Exchange::note_backend_failed(std::string_view what) {
+  worker_.shared().outliers.failed(choice_.backend, picked_, worker_.loop().now(), what);
+}
+
+void Exchange::note_backend_succeeded() {
+  worker_.shared().outliers.succeeded(choice_.backend, picked_, worker_.loop().now());
 }
 
 // Whether a second delivery of a request whose bytes may have arrived is harmless and possible.
@@ -179,6 +189,7 @@ void Exchange::on_timer(Timer& timer) {
       metrics.backend_timeouts.add();
       note_end('s', 'D');
       count(worker_.shared().backends.at(choice_.backend).counters.timeouts);
+      if (status_ < 500) note_backend_failed("stopped in the middle of a response");
       return cut();
     case Wait::ClientWrite:
       return;

@@ -31,6 +31,21 @@ void count_status(BackendCounters& counters, int status) {
   count(counters.responses_5xx);
 }
 
+std::string_view server_error_text(int status) {
+  switch (status) {
+    case 500:
+      return "answered 500";
+    case 502:
+      return "answered 502";
+    case 503:
+      return "answered 503";
+    case 504:
+      return "answered 504";
+    default:
+      return "answered 5xx";
+  }
+}
+
 }  // namespace
 
 // --- request: downstream to upstream
@@ -266,6 +281,7 @@ Exchange::Step Exchange::begin_response(const ResponseHead& head, std::size_t he
   upstream_keep_alive_ = head.keep_alive && !head.ambiguous && head.framing != BodyFraming::UntilClose;
   head_at_ = worker_.loop().now();
   count_status(backend.counters, head.status);
+  if (head.status >= 500) note_backend_failed(server_error_text(head.status));
   request_.release_hold();
   response_in_.consume(head_bytes);
   response_.start(std::move(block), head.framing, head.content_length, context.sink);
@@ -313,6 +329,7 @@ Exchange::Step Exchange::begin_tunnel(const ResponseHead& head, std::size_t head
   status_ = head.status;
   head_at_ = worker_.loop().now();
   count_status(backend.counters, head.status);
+  note_backend_succeeded();
   count(backend.counters.bytes_out, request_.total_sent());
   count(backend.counters.bytes_in, response_bytes_);
   worker_.router().record_latency(choice_.backend, head_at_ - picked_, head_at_);
@@ -429,15 +446,18 @@ Exchange::Step Exchange::write_pipe() {
 void Exchange::response_source_ended() {
   const bool reusable =
       upstream_keep_alive_ && request_.complete() && !request_write_dead_ && response_.leftover().empty();
+  if (status_ < 500) note_backend_succeeded();
   release_upstream(reusable);
 }
 
 // The backend broke off in the middle of its response: the client gets what came, and an end that can't be
 // taken for a complete one.
 void Exchange::response_broken() {
+  const bool ours = end_.who == 'L';
   note_end('S', 'D');
   worker_.metrics().backend_resets.add();
   count(worker_.shared().backends.at(choice_.backend).counters.response_failures);
+  if (!ours && status_ < 500) note_backend_failed("broke off a response");
   if (response_waits() && (pipe_.bytes() > 0 ? write_pipe() : write_response()) == Step::Gone) return;
   cut();
 }

@@ -7,6 +7,7 @@
 
 #include "common/http_probe.h"
 #include "lb/metrics.h"
+#include "lb/outlier_monitor.h"
 #include "lb/probe_schedule.h"
 
 namespace dlb::lb {
@@ -192,6 +193,9 @@ void HealthChecker::finished(std::uint32_t index, const CheckVerdict& verdict, T
     log_.info("backend draining by its own word", {{"backend", backend.id}});
     backends_.note_change();
     events_.on_backend_out(index);
+  }
+  if (verdict.kind == CheckVerdict::Kind::Passed && outliers_ != nullptr) {
+    outliers_->check_passed(index, began, now);
   }
   publish(index, verdict, opened || (was_draining && verdict.connected && !drains));
   log_panic();

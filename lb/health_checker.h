@@ -34,6 +34,8 @@
 
 namespace dlb::lb {
 
+class OutlierMonitor;
+
 // What one check found.
 struct CheckVerdict {
   enum class Kind : std::uint8_t { Passed, Failed, Draining } kind = Kind::Failed;
@@ -54,6 +56,9 @@ class HealthChecker final : public PassiveHealth, public MailboxHandler<std::uin
   HealthChecker& operator=(const HealthChecker&) = delete;
   ~HealthChecker();
 
+  // Checks that pass are told to `outliers` from now on. Before the first.
+  void tell_of_passes(OutlierMonitor& outliers) { outliers_ = &outliers; }
+
   // Any thread.
   void note_connect_failure(std::uint32_t backend, int err) override;
   void note_connect_success(std::uint32_t backend) override;
@@ -73,6 +78,7 @@ class HealthChecker final : public PassiveHealth, public MailboxHandler<std::uin
   BackendSet& backends_;
   BackendEvents& events_;
   Log& log_;
+  OutlierMonitor* outliers_ = nullptr;
   Mailbox<std::uint32_t> passive_mail_;
   std::vector<std::unique_ptr<Check>> checks_;
   bool panic_ = false;  // as last logged

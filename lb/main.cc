@@ -109,9 +109,10 @@ int run(Options& options, const LoadedOptions& loaded, TlsCertificates* certific
   pages.set_tunnel_pools(pools);
   EventsToWorkers events;
   Control control(options, *backends, pools, system, memory, events, log);
-  Shared shared(options, *backends, pools, memory, control.passive(), pages, log);
+  Shared shared(options, *backends, pools, memory, control.passive(), control.outliers(), pages, log);
   shared.access_log = access_log->get();
   pages.set_access_log(shared.access_log);
+  pages.set_ejections(control.outliers().counters());
   shared.certificates = certificates;
   pages.set_certificates(certificates);
   events.bind(shared.workers);
@@ -161,10 +162,11 @@ int main(int argc, char** argv) {
   using namespace dlb;
   using namespace dlb::lb;
   if (argc == 2 && std::string_view(argv[1]) == "--metrics-markdown") {  // for the README
-    std::printf("%s\n%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
+    std::printf("%s\n%s\n%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
                 metrics_markdown(tunnel_metric_rows()).c_str(),
                 metrics_markdown(tunnel_backend_metric_rows(), "listener, backend").c_str(),
                 metrics_markdown(tls_metric_rows()).c_str(), metrics_markdown(proxy_metric_rows()).c_str(),
+                metrics_markdown(outlier_metric_rows()).c_str(),
                 metrics_markdown(backend_metric_rows(), "backend").c_str());
     return 0;
   }

@@ -15,6 +15,7 @@
 #include "lb/memory_monitor.h"
 #include "lb/metrics.h"
 #include "lb/options.h"
+#include "lb/outlier_counters.h"
 #include "lb/router.h"
 #include "lb/system_monitor.h"
 #include "lb/tls_certificates.h"
@@ -32,10 +33,12 @@ struct LbTotals {
   TimePoint now;
   TimePoint started;
   bool draining = false;
+  bool panic = false;
   std::uint64_t log_suppressed = 0;  // repeated errors held back by the log
   std::uint64_t log_dropped = 0;
   const AccessLog* access_log = nullptr;          // null: off
   const TlsCertificates* certificates = nullptr;  // null: no TLS
+  const OutlierCounters* ejections = nullptr;     // null: all 0
 
   std::uint64_t sum(WorkerCount WorkerMetrics::*member) const;
   std::uint64_t max(WorkerCount WorkerMetrics::*member) const;
@@ -54,6 +57,8 @@ struct BackendFigures {
   TimePoint now;
 
   double score() const;
+  bool ejected() const;
+  bool on_probation() const;
 };
 
 // One backend of a layer-4 listener.
@@ -67,6 +72,7 @@ std::span<const MetricRow> tunnel_metric_rows();          // of LbTotals too
 std::span<const MetricRow> tunnel_backend_metric_rows();  // of TunnelFigures, labels `listener`, `backend`
 std::span<const MetricRow> tls_metric_rows();             // of LbTotals too
 std::span<const MetricRow> proxy_metric_rows();           // of LbTotals too
+std::span<const MetricRow> outlier_metric_rows();         // of LbTotals too
 std::span<const MetricRow> backend_metric_rows();         // of BackendFigures, label `backend`
 std::span<const MetricRow>
 backend_counter_rows();  // those of them that /lb/status does not show in words of its own

@@ -130,6 +130,18 @@ constexpr OptionRow kRows[] = {
     option<&Options::panic_fallback>(
         "panic-fallback",
         {.help = "When every backend fails its checks, use those that still accept connections."}),
+    option<&Options::max_ejected_percent>(
+        "max-ejected-percent",
+        {.min = 0,
+         .max = 100,
+         .unit = "percent",
+         .help = "Backends that may be ejected for failing beside their peers, at least one; 0: none."}),
+    option<&Options::ejection_time>(
+        "ejection-time", {.min = std::chrono::milliseconds(1),
+                          .max = std::chrono::seconds(300),
+                          .help = "Of a first ejection; the n-th lasts n times as long, 300s at most."}),
+    option<&Options::check_ends_ejection>(
+        "check-ends-ejection", {.help = "A health check that passes ends an ejection before its time."}),
 
     // Health and statistics
     option<&Options::health_interval>(

@@ -77,6 +77,9 @@ struct Options {
   std::int64_t backend_queue_max = 1024;  // waiting requests, all workers together
   std::int64_t admission_limit = 0;       // concurrent POST /message, 0: no limit
   bool panic_fallback = true;
+  double max_ejected_percent = 34;                    // of the backends; 0: none is ejected
+  Duration ejection_time = std::chrono::seconds(10);  // the first; the n-th is n times as long
+  bool check_ends_ejection = false;
 
   // Health and statistics
   Duration health_interval = std::chrono::seconds(1);

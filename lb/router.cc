@@ -14,6 +14,7 @@
 #include "lb/options.h"
 #include "lb/policy/latency_average.h"
 #include "lb/policy/least_conn_heap.h"
+#include "lb/policy/outlier.h"
 #include "lb/policy/policy.h"
 #include "lb/score_view.h"
 
@@ -54,8 +55,9 @@ struct Router::Impl {
     return transport == TransportClass::Feed ? feed_limit : message_limit;
   }
 
+  std::uint32_t cap_of(const Backend& backend, TimePoint now) const;
   BackendView view_of(Backend& backend, TransportClass transport, TimePoint now) const;
-  bool reserve(Backend& backend, TransportClass transport) const;
+  bool reserve(Backend& backend, TransportClass transport, TimePoint now) const;
   Choice scan_pick(TransportClass transport, TimePoint now, std::span<const std::uint32_t> excluded);
   std::optional<Choice> heap_pick(TransportClass transport, TimePoint now);
   Choice picked(Backend& backend, double score, bool fallback, bool panic);
@@ -80,6 +82,13 @@ struct Router::Impl {
   WorkerCount picks, fallbacks, panics, full, no_healthy, no_memory;
 };
 
+// backend-cap, and less on probation (an ejection whose time is over).
+std::uint32_t Router::Impl::cap_of(const Backend& backend, TimePoint now) const {
+  const std::int64_t until = backend.ejected_until_ns.load(std::memory_order_relaxed);
+  if (until == 0 || until > now.time_since_epoch().count()) return cap;
+  return cap == 0 ? kProbationSlots : std::min(cap, kProbationSlots);
+}
+
 BackendView Router::Impl::view_of(Backend& backend, TransportClass transport, TimePoint now) const {
   constexpr auto relaxed = std::memory_order_relaxed;
   BackendView view;
@@ -91,16 +100,17 @@ BackendView Router::Impl::view_of(Backend& backend, TransportClass transport, Ti
   view.weight = backend.weight.load(relaxed);
   view.in_flight = backend.slots.taken();
   view.last_pick = backend.last_pick.load(relaxed);
-  view.slot_free = cap == 0 || view.in_flight < cap;
+  const std::uint32_t slots = cap_of(backend, now);
+  view.slot_free = slots == 0 || view.in_flight < slots;
   view.connection_free = connections_of(backend, transport).taken() < connection_limit(transport);
   if (rules.kind == PolicyKind::Score) view.score = score_of(backend, options, now).total;
   return view;
 }
 
-bool Router::Impl::reserve(Backend& backend, TransportClass transport) const {
+bool Router::Impl::reserve(Backend& backend, TransportClass transport, TimePoint now) const {
   SlotCounter& connections = connections_of(backend, transport);
   if (!connections.try_reserve(connection_limit(transport))) return false;
-  if (backend.slots.try_reserve(cap)) return true;
+  if (backend.slots.try_reserve(cap_of(backend, now))) return true;
   connections.release();
   return false;
 }
@@ -147,7 +157,7 @@ Choice Router::Impl::scan_pick(TransportClass transport, TimePoint now,
     if (!first && rules.kind == PolicyKind::RoundRobin) continue;
     const double score =
         rules.kind == PolicyKind::Score ? views[decision.index].score : score_of(backend, options, now).total;
-    if (!reserve(backend, transport)) continue;
+    if (!reserve(backend, transport, now)) continue;
     tick = std::max(tick, newest + 1);
     if (heap && heap->contains(decision.index)) put_in_heap(decision.index);
     return picked(backend, score, decision.reason == PickReason::Fallback, decision.panic);
@@ -187,7 +197,7 @@ std::optional<Choice> Router::Impl::heap_pick(TransportClass transport, TimePoin
         if (heap->best() != index) continue;
       }
       const double score = score_of(backend, options, now).total;
-      if (!reserve(backend, transport)) continue;  // the next view says why
+      if (!reserve(backend, transport, now)) continue;  // the next view says why
       backend.last_pick.store(++tick, std::memory_order_relaxed);
       put_in_heap(index);
       out = picked(backend, score, false, false);
@@ -217,7 +227,8 @@ Choice Router::pick(TransportClass transport, TimePoint now, std::span<const std
 bool Router::adopt_slot(std::uint32_t index, TransportClass transport, TimePoint now, Choice& out) {
   Backend& backend = impl_->backends.at(index);
   BackendView view = impl_->view_of(backend, transport, now);
-  view.slot_free = true;  // it is in our hands
+  const std::uint32_t slots = impl_->cap_of(backend, now);
+  view.slot_free = slots == 0 || view.in_flight <= slots;  // the one in our hands is counted
   const double threshold = impl_->rules.kind == PolicyKind::Score ? impl_->rules.threshold : kNoThreshold;
   const Eligibility verdict = eligible(view, threshold);
   if (verdict < Eligibility::OverThreshold) return false;

@@ -20,6 +20,7 @@
 namespace dlb::lb {
 
 class AccessLog;
+class OutlierMonitor;
 class Worker;
 
 // Passive health (L10): how data workers tell the control thread of connects. Thread-safe.
@@ -69,12 +70,14 @@ struct WorkerMail {
 
 struct Shared {
   Shared(const Options& options_in, BackendSet& backends_in, const TunnelPools& pools_in,
-         const MemoryState& memory_in, PassiveHealth& passive_in, OwnPages& pages_in, Log& log_in)
+         const MemoryState& memory_in, PassiveHealth& passive_in, OutlierMonitor& outliers_in,
+         OwnPages& pages_in, Log& log_in)
       : options(options_in),
         backends(backends_in),
         tunnel_pools(pools_in),
         memory(memory_in),
         passive(passive_in),
+        outliers(outliers_in),
         pages(pages_in),
         log(log_in) {}
 
@@ -83,6 +86,7 @@ struct Shared {
   const TunnelPools& tunnel_pools;  // one for each layer-4 listener, by Listener::pool
   const MemoryState& memory;
   PassiveHealth& passive;
+  OutlierMonitor& outliers;
   OwnPages& pages;
   Log& log;
   TlsCertificates* certificates = nullptr;  // null: no tls-listen

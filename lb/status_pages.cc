@@ -22,10 +22,12 @@ LbTotals totals_of(const StatusView& view) {
                   .now = view.now,
                   .started = view.started,
                   .draining = view.draining,
+                  .panic = in_panic(view.backends, view.options),
                   .log_suppressed = view.log_suppressed,
                   .log_dropped = view.log_dropped,
                   .access_log = view.access_log,
-                  .certificates = view.certificates};
+                  .certificates = view.certificates,
+                  .ejections = view.ejections};
 }
 
 std::string_view overall(const StatusView& view) {
@@ -99,6 +101,16 @@ void write_backend_health(JsonWriter& json, const Backend& backend, TimePoint no
   }
 }
 
+void write_ejection(JsonWriter& json, const Backend& backend, TimePoint now) {
+  const std::int64_t until = backend.ejected_until_ns.load(kRelaxed);
+  const std::int64_t left_ns = std::max<std::int64_t>(0, until - now.time_since_epoch().count());
+  json.key("ejection").begin_object();
+  json.field("ejected", left_ns > 0).field("left_ms", left_ns / 1'000'000);
+  json.field("on_probation", until != 0 && left_ns == 0);
+  json.field("times", backend.ejection.times.load(kRelaxed));
+  json.field("failures_in_row", backend.ejection.failures_in_row.load(kRelaxed)).end_object();
+}
+
 void write_backend(JsonWriter& json, const Backend& backend, const StatusView& view) {
   const Score score = score_of(backend, view.options, view.now);
   json.begin_object();
@@ -125,6 +137,7 @@ void write_backend(JsonWriter& json, const Backend& backend, const StatusView& v
   write_age(json, "statistics_age_ms", report.received_at_ns.load(kRelaxed), view.now);
 
   write_backend_health(json, backend, view.now);
+  write_ejection(json, backend, view.now);
   const BackendFigures figures{backend, view.options, view.now};
   json.key("counters").begin_object();
   append_json_members(json, backend_counter_rows(), figures);
@@ -182,7 +195,7 @@ std::string metrics_json(const StatusView& view) {
   append_json_members(json, tunnel_metric_rows(), totals_of(view));
   append_json_members(json, tls_metric_rows(), totals_of(view));
   append_json_members(json, proxy_metric_rows(), totals_of(view));
-  json.field("panic", in_panic(view.backends, view.options));
+  append_json_members(json, outlier_metric_rows(), totals_of(view));
   json.key("backends").begin_array();
   for (const auto& backend : view.backends) {
     const BackendFigures figures{*backend, view.options, view.now};
@@ -202,6 +215,7 @@ std::string metrics_prometheus(const StatusView& view) {
   append_prometheus(out, tunnel_metric_rows(), totals_of(view));
   append_prometheus(out, tls_metric_rows(), totals_of(view));
   append_prometheus(out, proxy_metric_rows(), totals_of(view));
+  append_prometheus(out, outlier_metric_rows(), totals_of(view));
   std::vector<BackendFigures> figures;
   figures.reserve(view.backends.size());
   std::vector<MetricSeries<BackendFigures>> series;
@@ -242,7 +256,8 @@ OwnPages::Page StatusPages::render(std::string_view path, std::string_view query
                         .log_suppressed = log_.suppressed(),
                         .log_dropped = log_.dropped(),
                         .access_log = access_log_,
-                        .certificates = certificates_};
+                        .certificates = certificates_,
+                        .ejections = ejections_};
   Page page;
   page.status = 200;
   page.content_type = "application/json";

@@ -32,6 +32,7 @@ struct StatusView {
   std::uint64_t log_dropped = 0;
   const AccessLog* access_log = nullptr;          // null: off
   const TlsCertificates* certificates = nullptr;  // null: no TLS
+  const OutlierCounters* ejections = nullptr;     // null: all 0
 };
 
 // 200 when a backend is healthy and we are not stopping, else 503.
@@ -68,6 +69,7 @@ class StatusPages final : public OwnPages {
   }
   // Likewise.
   void set_access_log(const AccessLog* log) { access_log_ = log; }
+  void set_ejections(const OutlierCounters& ejections) { ejections_ = &ejections; }
   void set_certificates(const TlsCertificates* certificates) { certificates_ = certificates; }
   // Any thread: from now on /lb/health says 503.
   void set_draining() { draining_.store(true, std::memory_order_relaxed); }
@@ -86,6 +88,7 @@ class StatusPages final : public OwnPages {
   std::vector<const Router*> routers_;
   const AccessLog* access_log_ = nullptr;
   const TlsCertificates* certificates_ = nullptr;
+  const OutlierCounters* ejections_ = nullptr;
   std::atomic<bool> draining_{false};
 };
 

@@ -245,6 +245,7 @@ bool Worker::wait_for_retry(Exchange& exchange, std::uint32_t failed_backend) {
   const auto sound = [&](const auto& backend) {
     const TimePoint failed = last_failure_[backend->index];
     return backend->index != failed_backend && backend->healthy.load(std::memory_order_relaxed) &&
+           backend->ejected_until_ns.load(std::memory_order_relaxed) == 0 &&
            (failed == TimePoint{} || now - failed > kSoundAfter);
   };
   if (std::none_of(shared_.backends.begin(), shared_.backends.end(), sound)) return false;

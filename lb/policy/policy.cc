@@ -1,5 +1,7 @@
 #include "lb/policy/policy.h"
 
+#include <algorithm>
+
 namespace dlb::lb {
 namespace {
 
@@ -15,18 +17,28 @@ struct Pass {
   bool any = false;
 };
 
-Pass scan(std::span<const BackendView> views, const PolicyRules& rules, bool excluded, bool panic) {
+// What is overlooked when nothing better is left.
+enum class Overlook : std::uint8_t {
+  Nothing,
+  Ejection,
+  IllHealth,  // and ejection
+};
+
+BackendView overlooked(BackendView view, Overlook overlook) {
+  view.healthy = view.healthy || (overlook == Overlook::IllHealth && view.accepting);
+  view.ejected = view.ejected && overlook == Overlook::Nothing;
+  return view;
+}
+
+Pass scan(std::span<const BackendView> views, const PolicyRules& rules, bool excluded, Overlook overlook) {
   const double threshold = rules.kind == PolicyKind::Score ? rules.threshold : kNoThreshold;
   Pass best;
   for (std::uint32_t i = 0; i < views.size(); ++i) {
     const BackendView& view = views[i];
     if (view.excluded != excluded) continue;
-    Eligibility verdict = eligible(view, threshold);
-    if (panic && verdict == Eligibility::Down && view.accepting) {
-      BackendView as_if_healthy = view;
-      as_if_healthy.healthy = true;
-      verdict = eligible(as_if_healthy, threshold);
-    }
+    const Eligibility verdict = overlook == Overlook::Nothing
+                                    ? eligible(view, threshold)
+                                    : eligible(overlooked(view, overlook), threshold);
     const bool nearer = !best.any || verdict > best.verdict;
     const bool preferred = verdict == best.verdict && verdict >= Eligibility::OverThreshold &&
                            better(view, views[best.index], rules.kind);
@@ -35,13 +47,13 @@ Pass scan(std::span<const BackendView> views, const PolicyRules& rules, bool exc
   return best;
 }
 
-Decision decide(std::span<const BackendView> views, const PolicyRules& rules, bool panic) {
-  Pass best = scan(views, rules, false, panic);
+Decision decide(std::span<const BackendView> views, const PolicyRules& rules, Overlook overlook) {
+  Pass best = scan(views, rules, false, overlook);
   if (!best.any || best.verdict <= Eligibility::Memory) {
-    const Pass tried = scan(views, rules, true, panic);
+    const Pass tried = scan(views, rules, true, overlook);
     if (tried.any && (!best.any || tried.verdict > best.verdict)) best = tried;
   }
-  Decision out{PickReason::NoHealthy, best.index, panic};
+  Decision out{PickReason::NoHealthy, best.index, overlook != Overlook::Nothing};
   if (!best.any) return out;
   switch (best.verdict) {
     case Eligibility::Eligible:
@@ -89,14 +101,22 @@ std::optional<PolicyKind> policy_from_name(std::string_view name) {
 }
 
 Decision choose(std::span<const BackendView> views, const PolicyRules& rules) {
-  const Decision usual = decide(views, rules, false);
-  if (usual.reason != PickReason::NoHealthy || !rules.panic_fallback) return usual;
-  // Ejection is not ill health: a pool that is merely ejected is no reason to send requests to those that are
-  // down.
-  for (const BackendView& view : views) {
-    if (eligible(view, kNoThreshold) >= Eligibility::Ejected) return usual;
+  const Decision usual = decide(views, rules, Overlook::Nothing);
+  if (usual.reason != PickReason::NoHealthy && usual.reason != PickReason::NoMemory) return usual;
+  // An ejection says that others do better: it does not hold when there are no others.
+  const bool ejected = std::ranges::any_of(
+      views, [](const BackendView& view) { return eligible(view, kNoThreshold) == Eligibility::Ejected; });
+  if (ejected) {
+    const Decision without_ejection = decide(views, rules, Overlook::Ejection);
+    if (without_ejection.reason != PickReason::NoHealthy && without_ejection.reason != PickReason::NoMemory) {
+      return without_ejection;
+    }
   }
-  const Decision panicked = decide(views, rules, true);
+  // A pool that is short of memory is no reason to send requests to those that are down.
+  const bool healthy = std::ranges::any_of(
+      views, [](const BackendView& view) { return eligible(view, kNoThreshold) > Eligibility::Down; });
+  if (healthy || !rules.panic_fallback) return usual;
+  const Decision panicked = decide(views, rules, Overlook::IllHealth);
   return panicked.reason == PickReason::NoHealthy ? usual : panicked;
 }
 

@@ -46,13 +46,13 @@ enum class PickReason : std::uint8_t {
 struct Decision {
   PickReason reason = PickReason::NoHealthy;
   std::uint32_t index = 0;  // with Picked and Fallback
-  bool panic = false;       // health was ignored: all fail, this one still accepts connections
+  bool panic = false;       // ejection or health was overlooked, since nothing else was left
 };
 
 // Chooses one backend. Those marked `excluded` are chosen only when no other is up, accepting and
-// memory-safe: a full one is worth waiting for. Panic, when allowed, begins when no backend that wasn't taken
-// out on purpose is healthy; it then treats those that accept connections as healthy and keeps every other
-// rule.
+// memory-safe: a full one is worth waiting for. When only ejected ones are left, ejection is overlooked.
+// Panic, when allowed, begins when no backend that wasn't taken out on purpose is healthy; it then treats
+// those that accept connections as healthy, overlooks ejection, and keeps every other rule.
 Decision choose(std::span<const BackendView> views, const PolicyRules& rules);
 
 // True when `a` has fewer outstanding requests per unit of weight than `b`, or as many and its last pick is

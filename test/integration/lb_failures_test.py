@@ -327,7 +327,7 @@ class Refused(LbCase):
             connection.close()
 
         a, b = self.scripted(broken, "a"), self.scripted(name="b")
-        balancer = self.balancer(a, b, policy="round_robin", failure_limit=1000)
+        balancer = self.balancer(a, b, policy="round_robin", failure_limit=1000, max_ejected_percent=0)
         for method in ("POST", "PATCH"):
             before = a.deliveries() + b.deliveries()
             with balancer.client() as client:
@@ -348,7 +348,7 @@ class Refused(LbCase):
             connection.close()
 
         a, b = self.scripted(silent, "a"), self.scripted(name="b")
-        balancer = self.balancer(a, b, policy="round_robin", failure_limit=1000, backend_timeout="100ms")
+        balancer = self.balancer(a, b, policy="round_robin", failure_limit=1000, max_ejected_percent=0, backend_timeout="100ms")
         for handler, failed in ((silent, 504), (half, 502)):
             a.handler = handler
             for method in ("POST", "PATCH"):
@@ -365,7 +365,7 @@ class Refused(LbCase):
     def test_lb_10_a_get_moves_on(self):
         """LB-10, L14"""
         a, b = self.scripted(lambda connection, request: connection.close(), "a"), self.scripted(name="b")
-        balancer = self.balancer(a, b, policy="round_robin", failure_limit=1000)
+        balancer = self.balancer(a, b, policy="round_robin", failure_limit=1000, max_ejected_percent=0)
         with balancer.client() as client:
             for method, body in (("GET", ""), ("PUT", "abc"), ("HEAD", ""), ("OPTIONS", "")):
                 for _ in range(10):
@@ -376,7 +376,7 @@ class Refused(LbCase):
     def test_get_message_is_not_replayed(self):
         """L14: a GET there writes; with Idempotency-Key it may be."""
         a, b = self.scripted(lambda connection, request: connection.close(), "a"), self.scripted(name="b")
-        balancer = self.balancer(a, b, policy="round_robin", failure_limit=1000)
+        balancer = self.balancer(a, b, policy="round_robin", failure_limit=1000, max_ejected_percent=0)
         with balancer.client() as client:
             statuses = [client.request("GET /message?msg=x HTTP/1.1|Host: a||").status for _ in range(20)]
         self.assertEqual(a.deliveries() + b.deliveries(), 20)

@@ -196,6 +196,37 @@ TEST_CASE("least_conn's heap notices events: out, back, slots freed, weights") {
   CHECK(router.pick(TransportClass::Message, at(400ms)).backend == 1);
 }
 
+TEST_CASE("a backend on probation gets three requests at a time") {
+  for (const PolicyKind kind : kPolicyKinds) {
+    CAPTURE(policy_name(kind));
+    Pool pool(2, kind);
+    pool.options.workers = 1;
+    BackendSet& set = pool.make();
+    Router router(pool.options, set, 1);
+    set.at(0).ejected_until_ns = at(1s).time_since_epoch().count();
+    for (int i = 0; i < 6; ++i) CHECK(router.pick(TransportClass::Message, at(0s)).backend == 1);
+    set.note_change();  // the control thread tells of the end of a cooldown
+    for (int i = 0; i < 20; ++i) {
+      REQUIRE(router.pick(TransportClass::Message, at(1s)).status == PickStatus::Picked);
+    }
+    CHECK(set.at(0).slots.taken() == 3);
+
+    // A slot that is handed on is taken only while not more than those are held.
+    Choice choice;
+    CHECK(router.adopt_slot(0, TransportClass::Message, at(1s), choice));
+    CHECK(set.at(0).slots.try_reserve(0));
+    CHECK_FALSE(router.adopt_slot(0, TransportClass::Message, at(1s), choice));
+
+    set.at(0).ejected_until_ns = 0;
+    set.note_change();
+    CHECK(router.adopt_slot(0, TransportClass::Message, at(1s), choice));
+    for (int i = 0; i < 20; ++i) {
+      REQUIRE(router.pick(TransportClass::Message, at(2s)).status == PickStatus::Picked);
+    }
+    CHECK(set.at(0).slots.taken() > 4);
+  }
+}
+
 // The heap and the scan are two forms of one rule: with one worker they choose among equally loaded backends.
 TEST_CASE("least_conn: heap and scan choose the same loads under random traffic") {
   const std::uint64_t seed = 99;

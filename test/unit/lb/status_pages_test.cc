@@ -177,6 +177,8 @@ TEST_CASE("backend states by precedence of their axes") {
   backend.ejected_until_ns = at(11s).time_since_epoch().count();
   CHECK(backend_state(backend, at(10s)) == "ejected");
   CHECK(backend_state(backend, at(12s)) == "memory");
+  backend.memory_blocked = false;
+  CHECK(backend_state(backend, at(12s)) == "probation");
   backend.reported_draining = true;
   CHECK(backend_state(backend, at(10s)) == "draining");
   backend.admin = AdminState::Maintenance;
@@ -230,6 +232,7 @@ TEST_CASE("every row keeps the naming rules") {
   CHECK(metric_row_faults(tunnel_backend_metric_rows()) == std::vector<std::string>{});
   CHECK(metric_row_faults(tls_metric_rows()) == std::vector<std::string>{});
   CHECK(metric_row_faults(proxy_metric_rows()) == std::vector<std::string>{});
+  CHECK(metric_row_faults(outlier_metric_rows()) == std::vector<std::string>{});
   CHECK(metric_row_faults(backend_metric_rows()) == std::vector<std::string>{});
 }
 
@@ -243,6 +246,7 @@ TEST_CASE("lb/README.md has every metric and option as declared") {
   CHECK_THAT(readme, Contains(metrics_markdown(tunnel_backend_metric_rows(), "listener, backend")));
   CHECK_THAT(readme, Contains(metrics_markdown(tls_metric_rows())));
   CHECK_THAT(readme, Contains(metrics_markdown(proxy_metric_rows())));
+  CHECK_THAT(readme, Contains(metrics_markdown(outlier_metric_rows())));
   CHECK_THAT(readme, Contains(metrics_markdown(backend_metric_rows(), "backend")));
   const char* argv[] = {"lb", "--help-markdown"};
   const char* environment[] = {nullptr};

@@ -178,11 +178,38 @@ TEST_CASE("no panic while one backend is healthy, even if it can't be used") {
   Decision decision = choose(views, rules_of(PolicyKind::Score));
   CHECK(decision.reason == PickReason::NoMemory);
   CHECK_FALSE(decision.panic);
+}
 
-  views[1].memory_blocked = false;
-  views[1].ejected = true;
-  decision = choose(views, rules_of(PolicyKind::Score));
-  CHECK(decision.reason == PickReason::NoHealthy);
+TEST_CASE("ejection is overlooked when nothing else is left, but not what was done on purpose") {
+  std::vector<BackendView> views = {sound(), sound(), sound()};
+  views[0].ejected = true;
+  views[1].healthy = false;
+  views[2].draining = true;
+  for (const bool panic_fallback : {true, false}) {
+    PolicyRules rules = rules_of(PolicyKind::LeastConn);
+    rules.panic_fallback = panic_fallback;
+    const Decision decision = choose(views, rules);
+    CHECK(decision.reason == PickReason::Picked);
+    CHECK(decision.index == 0);
+    CHECK(decision.panic);
+  }
+  // Rather than those that are short of memory, or down and still accepting.
+  views[1].healthy = true;
+  views[1].memory_blocked = true;
+  CHECK(choose(views, rules_of(PolicyKind::Score)).index == 0);
+  views[1].healthy = false;
+  views[1].accepting = true;
+  CHECK(choose(views, rules_of(PolicyKind::Score)).index == 0);
+  views[0].draining = true;
+  CHECK(choose(views, rules_of(PolicyKind::Score)).index == 1);
+
+  views = {sound(), sound()};
+  views[0].ejected = true;
+  views[1].slot_free = false;  // worth waiting for
+  CHECK(choose(views, rules_of(PolicyKind::Score)).reason == PickReason::Full);
+  views[1].slot_free = true;
+  views[1].excluded = true;  // has failed this request, and is better than one that fails them all
+  CHECK(choose(views, rules_of(PolicyKind::Score)).index == 1);
 }
 
 // The invariant of every policy, whatever the state: what it picks passes the filters, it says Full,
@@ -217,11 +244,17 @@ TEST_CASE("random states: never an ineligible pick, never a missed one") {
     const bool healthy_one =
         any([](const BackendView& v) { return !v.draining && v.weight > 0 && v.healthy; });
     const auto usable = [&](const BackendView& v) {
-      return !v.draining && v.weight > 0 && (decision.panic ? v.healthy || v.accepting : v.healthy) &&
-             (!v.ejected) && !v.memory_blocked;
+      return !v.draining && v.weight > 0 && !v.memory_blocked &&
+             (decision.panic ? v.healthy || (!healthy_one && v.accepting) : v.healthy && !v.ejected);
     };
     const auto takeable = [&](const BackendView& v) { return usable(v) && v.slot_free && v.connection_free; };
-    if (decision.panic) REQUIRE((!healthy_one && rules.panic_fallback));
+    const auto in_favour = [](const BackendView& v) {  // overlooking ejection
+      return !v.draining && v.weight > 0 && v.healthy && !v.memory_blocked;
+    };
+    if (decision.panic) {
+      REQUIRE((healthy_one || rules.panic_fallback));
+      REQUIRE_FALSE(any([&](const BackendView& v) { return in_favour(v) && !v.ejected; }));
+    }
 
     if (decision.reason == PickReason::Picked || decision.reason == PickReason::Fallback) {
       const BackendView& chosen = views[decision.index];
@@ -248,6 +281,7 @@ TEST_CASE("random states: never an ineligible pick, never a missed one") {
       REQUIRE_FALSE(any([&](const BackendView& v) { return !v.excluded && takeable(v); }));
     } else {
       REQUIRE_FALSE(any(usable));
+      REQUIRE_FALSE(any(in_favour));
     }
   }
 }
