@@ -89,6 +89,21 @@ std::uint64_t microseconds(Duration duration) {
   return us < 0 ? 0 : static_cast<std::uint64_t>(us);
 }
 
+// The tag of the same rows compressed: another representation, so another strong tag.
+constexpr std::string_view kPlainTagEnd = "-plain\"";
+std::string gzip_etag(std::string_view plain) {
+  plain.remove_suffix(kPlainTagEnd.size());
+  return std::string(plain) + "-gzip\"";
+}
+
+// Kept by whoever likes, but asked about each time: that is what the ETag is for.
+std::array<HeaderLine, 4> feed_headers(std::string_view etag) {
+  return {{{"Cache-Control", "no-cache"},
+           {"Vary", "Accept-Encoding"},
+           {"ETag", etag},
+           {"Content-Encoding", "gzip"}}};
+}
+
 }  // namespace
 
 const HttpApi::Route HttpApi::kRoutes[] = {
@@ -103,7 +118,10 @@ const HttpApi::Route HttpApi::kRoutes[] = {
 };
 
 HttpApi::HttpApi(EventLoop& loop, HttpApiConfig config)
-    : loop_(loop), config_(std::move(config)), started_(loop.now()) {}
+    : loop_(loop),
+      config_(std::move(config)),
+      gzip_(loop, *this, config_.feed_gzip_bytes),
+      started_(loop.now()) {}
 
 void HttpApi::bind(HttpServer& server, MessageStore& store, ResourceSampler& resources,
                    ProbeObserver& probes) {
@@ -198,15 +216,19 @@ void HttpApi::handle_feed(HttpToken token, const HttpRequest& request) {
   if (const auto* error = std::get_if<InputError>(&parsed)) {
     return respond_error(token, error->status, error->code, error->detail);
   }
+  const FeedQuery& query = std::get<FeedQuery>(parsed);
+  const bool gzip = accepts_gzip(joined_field(request.head.fields, HeaderId::AcceptEncoding));
   pending_.insert_or_assign(
-      token, Pending{true, request.received, joined_field(request.head.fields, HeaderId::IfNoneMatch)});
-  store_->feed(std::get<FeedQuery>(parsed), token);
+      token, Pending{true, request.received, joined_field(request.head.fields, HeaderId::IfNoneMatch), gzip,
+                     query.paged});
+  store_->feed(query, token);
 }
 
 void HttpApi::on_abandoned(HttpToken token) {
   if (pending_.erase(token) == 0) return;
   ++counters_.abandoned;
   store_->cancel(token);
+  gzip_.cancel(token);
 }
 
 void HttpApi::on_put(std::uint64_t token, const PutOutcome& outcome) {
@@ -240,20 +262,47 @@ void HttpApi::on_put(std::uint64_t token, const PutOutcome& outcome) {
 void HttpApi::on_feed(std::uint64_t token, const FeedAnswer& answer) {
   auto node = pending_.extract(token);
   if (node.empty()) return;
-  const Pending& pending = node.mapped();
-  counters_.feed_us.record(microseconds(loop_.now() - pending.received));
+  Pending& pending = node.mapped();
   if (!answer.available) {
+    counters_.feed_us.record(microseconds(loop_.now() - pending.received));
     return respond_error(token, 503, "unavailable",
                          answer.detail.empty() ? "The feed can't be read now; try again." : answer.detail,
                          {&kRetryAfter, 1});
   }
-  // Kept by whoever likes, but asked about each time: that is what the ETag is for.
-  std::array<HeaderLine, 2> headers{{{"Cache-Control", "no-cache"}, {"ETag", answer.etag}}};
-  const std::span<const HeaderLine> sent(headers.data(), answer.etag.empty() ? 1 : 2);
-  if (!pending.text.empty() && !answer.etag.empty() && etag_matches(pending.text, answer.etag)) {
-    return respond(token, 304, {}, sent, HttpBody{});
+  pending.gzip = pending.gzip && answer.etag.ends_with(kPlainTagEnd);
+  const std::string compressed = pending.gzip ? gzip_etag(answer.etag) : std::string();
+  for (const std::string_view tag : {std::string_view(compressed), std::string_view(answer.etag)}) {
+    if (tag.empty() || pending.text.empty() || !etag_matches(pending.text, tag)) continue;
+    counters_.feed_us.record(microseconds(loop_.now() - pending.received));
+    const auto headers = feed_headers(tag);
+    return respond(token, 304, {}, std::span(headers).first(3), HttpBody{});
   }
-  respond(token, 200, HttpServer::kJson, sent, answer.body);
+  HttpBody body = answer.body;
+  if (pending.gzip) {
+    const GzipFeeds::Started started = gzip_.start(token, body, !pending.paged);
+    if (started == GzipFeeds::Started::Queued) {
+      pending.text = compressed;
+      pending_.insert(std::move(node));
+      return;
+    }
+    pending.gzip = started == GzipFeeds::Started::Done;
+  }
+  counters_.feed_us.record(microseconds(loop_.now() - pending.received));
+  respond_feed(token, pending.gzip ? std::string_view(compressed) : answer.etag, pending.gzip,
+               std::move(body));
+}
+
+void HttpApi::on_gzip(std::uint64_t token, HttpBody body) {
+  const auto node = pending_.extract(token);
+  if (node.empty()) return;
+  counters_.feed_us.record(microseconds(loop_.now() - node.mapped().received));
+  respond_feed(token, node.mapped().text, true, std::move(body));
+}
+
+void HttpApi::respond_feed(HttpToken token, std::string_view etag, bool gzip, HttpBody body) {
+  const auto headers = feed_headers(etag);
+  const std::size_t count = gzip ? 4 : etag.empty() ? 2 : 3;
+  respond(token, 200, HttpServer::kJson, std::span(headers).first(count), std::move(body));
 }
 
 void HttpApi::handle_health(HttpToken token, const HttpRequest& request) {
@@ -344,6 +393,8 @@ std::string HttpApi::metrics_text(bool as_json) const {
                          read_process_stats(),
                          in_flight_besides_this(),
                          server_->open_connections(),
+                         gzip_.gzip().compressed_bytes(),
+                         gzip_.gzip().memory(),
                          server_->draining(),
                          seconds(loop_.now() - started_)};
   return as_json ? metrics_json(view, config_.backend_id) : metrics_prometheus(view, config_.backend_id);

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "backend/gzip_feeds.h"
 #include "backend/id_maker.h"
 #include "backend/message_input.h"
 #include "backend/message_store.h"
@@ -45,6 +46,7 @@ struct HttpApiConfig {
   bool wss_enabled = false;  // a WSS listener runs in this process
   std::uint16_t ws_port = 0;
   std::string public_wss_url;
+  std::size_t feed_gzip_bytes = std::size_t{64} << 20;  // what is kept of compressed feeds
 };
 
 // Counts since start, by what was asked and by how it was answered. Refusals by the server itself are not
@@ -63,7 +65,7 @@ struct HttpApiCounters {
   Histogram feed_us;
 };
 
-class HttpApi final : public HttpService, public MessageStoreClient {
+class HttpApi final : public HttpService, public MessageStoreClient, private GzipFeedsClient {
  public:
   HttpApi(EventLoop& loop, HttpApiConfig config);
   HttpApi(const HttpApi&) = delete;
@@ -89,7 +91,9 @@ class HttpApi final : public HttpService, public MessageStoreClient {
   struct Pending {
     bool is_feed = false;
     TimePoint received{};
-    std::string text;  // of a message: its JSON up to the timestamp; of a feed: If-None-Match
+    std::string text;   // of a message: its JSON up to the timestamp; of a feed: If-None-Match, then its ETag
+    bool gzip = false;  // of a feed: taken by the client
+    bool paged = false;  // of a feed
   };
   using Handler = void (HttpApi::*)(HttpToken, const HttpRequest&);
   struct Route {
@@ -111,6 +115,9 @@ class HttpApi final : public HttpService, public MessageStoreClient {
   void handle_page(HttpToken token, const HttpRequest& request);
   void handle_options(HttpToken token, const Route* route);
 
+  void respond_feed(HttpToken token, std::string_view etag, bool gzip, HttpBody body);
+  void on_gzip(std::uint64_t token, HttpBody body) override;
+
   MessageOrError read_message(const HttpRequest& request);
   std::string metrics_text(bool as_json) const;
   std::uint64_t in_flight_besides_this() const;
@@ -131,6 +138,7 @@ class HttpApi final : public HttpService, public MessageStoreClient {
   IdMaker ids_;
   std::unordered_map<HttpToken, Pending> pending_;
   HttpApiCounters counters_;
+  GzipFeeds gzip_;
   TimePoint started_{};
 };
 

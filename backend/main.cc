@@ -70,6 +70,7 @@ HttpApiConfig api_config(const Options& options) {
   out.max_body_bytes = options.max_body_bytes.bytes;
   out.ws_port = static_cast<std::uint16_t>(options.ws_port);
   out.public_wss_url = options.public_wss_url;
+  out.feed_gzip_bytes = options.feed_cache_max_bytes.bytes / 2;
   return out;
 }
 

@@ -243,6 +243,16 @@ constexpr MetricRow kRows[] = {
                                                                .kind = kGauge,
                                                                .json = "feed_cache.chunks",
                                                                .help = "Chunks in the feed cache."}),
+    metric<[](const View& v) { return v.gzip_plain_bytes; }>(
+        {.name = "dlb_backend_feed_gzip_input_bytes_total",
+         .unit = "bytes",
+         .json = "feed_cache.gzip_input_bytes",
+         .help = "Bytes of the feed that were compressed, before compression."}),
+    metric<[](const View& v) { return v.gzip_kept_bytes; }>({.name = "dlb_backend_feed_gzip_kept_bytes",
+                                                             .kind = kGauge,
+                                                             .unit = "bytes",
+                                                             .json = "feed_cache.gzip_kept_bytes",
+                                                             .help = "Compressed bytes that are kept."}),
 
     metric<[](const View& v) { return v.resources.cpu_percent; }>(
         {.name = "dlb_backend_cpu_percent",

@@ -26,6 +26,8 @@ struct MetricsView {
   ProcessStats process;
   std::uint64_t in_flight = 0;
   std::uint64_t connections = 0;
+  std::uint64_t gzip_plain_bytes = 0;  // compressed so far, before compression
+  std::uint64_t gzip_kept_bytes = 0;
   bool draining = false;
   double uptime_seconds = 0;
 };

@@ -76,11 +76,11 @@ constexpr OptionRow kRows[] = {
     option<&Options::feed_cache_chunk_bytes>(
         "feed-cache-chunk-bytes",
         {.min = kib(1), .max = mib(16), .help = "size of the feed's shared chunks"}),
-    option<&Options::feed_cache_max_bytes>(
-        "feed-cache-max-bytes",
-        {.min = mib(1),
-         .max = mib(65536),
-         .help = "most memory of the feed's newest chunks; older rows are read again"}),
+    option<&Options::feed_cache_max_bytes>("feed-cache-max-bytes",
+                                           {.min = mib(1),
+                                            .max = mib(65536),
+                                            .help = "most memory of the newest chunks, and half as much of "
+                                                    "them compressed; older rows are read again"}),
     option<&Options::http_socket_read_buffer_bytes>(
         "http-socket-read-buffer-bytes",
         {.max = mib(64), .help = "SO_RCVBUF of clients; 0: the kernel tunes it"}),

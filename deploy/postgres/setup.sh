@@ -51,8 +51,8 @@ done
 command -v pg_createcluster >/dev/null || die "PostgreSQL is not installed: run deploy/setup.sh postgres"
 
 if [[ -z $CLUSTER ]]; then
-  version=$(find /usr/lib/postgresql -mindepth 3 -maxdepth 3 -path '*/bin/postgres' | sed 's|.*/postgresql/||; s|/.*||' | sort -rV |
-    head -n 1)
+  version=$(find /usr/lib/postgresql -mindepth 3 -maxdepth 3 -path '*/bin/postgres' | sed 's|.*/postgresql/||; s|/.*||' |
+    sort -rV | head -n 1)
   CLUSTER=$version/main
 fi
 [[ $CLUSTER =~ ^([0-9.]+)/([A-Za-z0-9_.-]+)$ ]] || usage_error "--cluster: $CLUSTER is not VERSION/NAME"
@@ -65,7 +65,8 @@ if [[ ! -e $CONF/postgresql.conf ]]; then
   say "making the cluster $CLUSTER"
   create=(pg_createcluster --port "$PORT" --start-conf auto)
   if [[ -n $DATA ]]; then create+=(-d "$DATA"); fi
-  "${create[@]}" "$VERSION" "$NAME" -- --data-checksums --encoding UTF8 --no-locale --auth-local peer --auth-host reject >/dev/null
+  "${create[@]}" "$VERSION" "$NAME" -- --data-checksums --encoding UTF8 --no-locale --auth-local peer --auth-host reject \
+    >/dev/null
 fi
 
 changed=0

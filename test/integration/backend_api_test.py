@@ -1,6 +1,7 @@
 """The backend's HTTP API: every status of B1, the feed of B3, the other routes of B11, on both stores."""
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -170,6 +171,29 @@ class Api:
         self.assertEqual(feed["messages"], stored)
         self.assertEqual(feed["count"], 25)
         self.assertEqual([message["sequence"] for message in stored], sorted(message["sequence"] for message in stored))
+
+    def test_gzip(self):
+        """The same rows, compressed: another strong tag, and every cache is told what the answer depends on."""
+        zipped = [("Accept-Encoding", "br, gzip")]
+        for number in range(40):
+            self.backend.post({"client-name": "ada", "msg": "hello " * 20, "message-id": f"m{number}"})
+            plain, packed = self.backend.fetch("/feed"), self.backend.fetch("/feed", headers=zipped)
+            self.assertEqual(gzip.decompress(packed.body), plain.body)
+        self.assertEqual((packed.header("content-encoding"), packed.header("vary")), ("gzip", "Accept-Encoding"))
+        self.assertEqual((plain.header("content-encoding"), plain.header("vary")), (None, "Accept-Encoding"))
+        self.assertLess(len(packed.body), len(plain.body) / 3)
+        self.assertNotEqual(packed.header("etag"), plain.header("etag"))
+        for tag in (packed.header("etag"), plain.header("etag")):  # the rows are what it has, either way
+            same = self.backend.fetch("/feed", headers=[*zipped, ("If-None-Match", tag)])
+            self.assertEqual((same.status, same.header("etag"), same.body), (304, tag, b""))
+        changed = self.backend.fetch("/feed", headers=[("If-None-Match", packed.header("etag"))])
+        self.assertEqual((changed.status, changed.body), (200, plain.body))
+        head = self.backend.fetch("/feed", method="HEAD", headers=zipped)
+        self.assertEqual(int(head.header("content-length")), len(packed.body))
+        page = self.backend.fetch("/feed?after=5&limit=7", headers=zipped)
+        self.assertEqual(gzip.decompress(page.body), self.backend.fetch("/feed?after=5&limit=7").body)
+        refused = self.backend.fetch("/feed", headers=[("Accept-Encoding", "gzip;q=0, *")])
+        self.assertEqual((refused.header("content-encoding"), refused.body), (None, plain.body))
 
     def test_etag(self):
         self.post({"client-name": "A", "msg": "x"})
