@@ -118,8 +118,8 @@ bool FeedGzip::step(Job& job, std::size_t budget) {
       add(job, *kept);
       continue;
     }
-    if (spent >= budget) return false;
     const std::size_t bytes = std::min(kPieceBytes, part.bytes.size() - job.done_);
+    if (spent > 0 && spent + bytes > budget) return false;
     const Piece piece = deflate(part.bytes.substr(0, job.done_), part.bytes.substr(job.done_, bytes));
     const std::size_t covered = entry == nullptr ? 0 : entry->plain;
     const bool lasting = job.keep_ && part.owner != nullptr && part.bytes.size() >= kKeepFrom;

@@ -58,7 +58,7 @@ class FeedGzip {
 
   // Bytes of the job's body that are not compressed yet.
   std::uint64_t missing(const Job& job) const;
-  // Goes on with it until about `budget` more bytes were compressed; true when finish() may be called.
+  // Goes on with it for at most `budget` more bytes, one piece at least; true when finish() may be called.
   bool step(Job& job, std::size_t budget);
   HttpBody finish(Job& job);
 
