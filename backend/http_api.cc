@@ -84,6 +84,12 @@ std::uint64_t prober_of(const HttpRequest& request) {
   return std::hash<std::string>{}(who);
 }
 
+SocketFigures socket_figures(const WsServer& sockets) {
+  const WsServerCounters& counters = sockets.counters();
+  return {sockets.open_sessions(), counters.opened, counters.ended_slow, counters.messages_read,
+          counters.messages_sent};
+}
+
 std::uint64_t microseconds(Duration duration) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
   return us < 0 ? 0 : static_cast<std::uint64_t>(us);
@@ -131,6 +137,15 @@ void HttpApi::bind(HttpServer& server, MessageStore& store, ResourceSampler& res
   probes_ = &probes;
 }
 
+void HttpApi::serve_websockets(WsServer& sockets, HttpServer* tls_port) {
+  sockets_ = &sockets;
+  tls_port_ = tls_port;
+}
+
+HttpServer& HttpApi::server_of(HttpToken token) const {
+  return HttpServer::tag_of(token) == 0 ? *server_ : *tls_port_;
+}
+
 std::string HttpApi::fixed_header_lines(std::string_view backend_id) {
   std::string lines = "X-Backend: ";
   lines += backend_id;
@@ -147,6 +162,11 @@ void HttpApi::on_request(HttpToken token, const HttpRequest& request) {
   }
   const HttpMethod method = request.head.method;
   if (method == HttpMethod::Options) return handle_options(token, route);
+  if (sockets_ != nullptr && (request.tls || config_.ws_plain) &&
+      sockets_->upgrade(server_of(token), token, request)) {
+    ++counters_.other_requests;
+    return;
+  }
   if (route == nullptr) {
     ++counters_.other_requests;
     return respond_error(token, 404, "not_found", "There is nothing at this path.");
@@ -342,16 +362,19 @@ void HttpApi::respond_probe(HttpToken token, bool ok, std::string body) {
 }
 
 std::uint64_t HttpApi::in_flight_besides_this() const {
-  const std::size_t active = server_->active_exchanges();
+  std::size_t active = server_->active_exchanges();
+  if (tls_port_ != nullptr) active += tls_port_->active_exchanges();
   return active == 0 ? 0 : active - 1;
 }
 
 void HttpApi::handle_internal_stats(HttpToken token, const HttpRequest&) {
   ++counters_.other_requests;
-  const RequestFigures figures{in_flight_besides_this(), server_->counters().requests};
+  RequestFigures figures{in_flight_besides_this(), server_->counters().requests};
+  if (tls_port_ != nullptr) figures.total += tls_port_->counters().requests;
   respond(
       token, 200, HttpServer::kJson, {&kNoStore, 1},
-      HttpBody::of(internal_stats_json(config_.backend_id, resources_->latest(), figures, store_->stats())));
+      HttpBody::of(internal_stats_json(config_.backend_id, resources_->latest(), figures, store_->stats(),
+                                       sockets_ != nullptr ? socket_figures(*sockets_) : SocketFigures{})));
 }
 
 void HttpApi::handle_info(HttpToken token, const HttpRequest&) {
@@ -372,8 +395,8 @@ void HttpApi::handle_info(HttpToken token, const HttpRequest&) {
       .end_object();
   json.key("wss")
       .begin_object()
-      .field("enabled", config_.wss_enabled)
-      .field("port", config_.ws_port)
+      .field("enabled", tls_port_ != nullptr)
+      .field("port", tls_port_ != nullptr ? tls_port_->port() : std::uint16_t{0})
       .key("url");
   if (config_.public_wss_url.empty()) {
     json.null();
@@ -385,18 +408,28 @@ void HttpApi::handle_info(HttpToken token, const HttpRequest&) {
 }
 
 std::string HttpApi::metrics_text(bool as_json) const {
-  const MetricsView view{counters_,
-                         server_->counters(),
-                         loop_.counters(),
-                         resources_->latest(),
-                         store_->stats(),
-                         read_process_stats(),
-                         in_flight_besides_this(),
-                         server_->open_connections(),
-                         gzip_.gzip().compressed_bytes(),
-                         gzip_.gzip().memory(),
-                         server_->draining(),
-                         seconds(loop_.now() - started_)};
+  MetricsView view{.api = counters_,
+                   .http = server_->counters(),
+                   .ws = sockets_ != nullptr ? sockets_->counters() : WsServerCounters{},
+                   .loop = loop_.counters(),
+                   .resources = resources_->latest(),
+                   .store = store_->stats(),
+                   .process = read_process_stats(),
+                   .in_flight = in_flight_besides_this(),
+                   .connections = server_->open_connections(),
+                   .gzip_plain_bytes = gzip_.gzip().compressed_bytes(),
+                   .gzip_kept_bytes = gzip_.gzip().memory(),
+                   .draining = server_->draining(),
+                   .uptime_seconds = seconds(loop_.now() - started_)};
+  if (tls_port_ != nullptr) {
+    view.http += tls_port_->counters();
+    view.connections += tls_port_->open_connections();
+  }
+  if (sockets_ != nullptr) {
+    view.ws_open = sockets_->open_sessions();
+    view.ws_closing = sockets_->closing_sessions();
+    view.ws_collected_bytes = sockets_->collected_bytes();
+  }
   return as_json ? metrics_json(view, config_.backend_id) : metrics_prometheus(view, config_.backend_id);
 }
 
@@ -427,13 +460,13 @@ void HttpApi::handle_page(HttpToken token, const HttpRequest&) {
 void HttpApi::respond(HttpToken token, int status, std::string_view content_type,
                       std::span<const HeaderLine> headers, HttpBody body) {
   count_response(status);
-  server_->respond(token, status, content_type, headers, std::move(body));
+  server_of(token).respond(token, status, content_type, headers, std::move(body));
 }
 
 void HttpApi::respond_error(HttpToken token, int status, std::string_view code, std::string_view detail,
                             std::span<const HeaderLine> headers) {
   count_response(status);
-  server_->respond_error(token, status, code, detail, headers);
+  server_of(token).respond_error(token, status, code, detail, headers);
 }
 
 void HttpApi::count_response(int status) {

@@ -23,6 +23,7 @@
 #include "common/event_loop.h"
 #include "common/histogram.h"
 #include "common/http_server.h"
+#include "common/ws_server.h"
 
 namespace dlb::backend {
 
@@ -43,8 +44,7 @@ struct HttpApiConfig {
   std::string version;
   std::string store_kind;  // "postgres" or "sqlite"
   std::uint64_t max_body_bytes = 1 << 20;
-  bool wss_enabled = false;  // a WSS listener runs in this process
-  std::uint16_t ws_port = 0;
+  bool ws_plain = false;     // WebSocket paths also without TLS
   std::string public_wss_url;
   std::size_t feed_gzip_bytes = std::size_t{64} << 20;  // what is kept of compressed feeds
 };
@@ -73,6 +73,9 @@ class HttpApi final : public HttpService, public MessageStoreClient, private Gzi
 
   // Before the first request; all must outlive the last one.
   void bind(HttpServer& server, MessageStore& store, ResourceSampler& resources, ProbeObserver& probes);
+
+  // Likewise: WebSocket paths, and the TLS port (its token_tag is 1), null when there is none.
+  void serve_websockets(WsServer& sockets, HttpServer* tls_port);
 
   // Lines for HttpServerOptions::fixed_header_lines: X-Backend and what CORS wants on every answer.
   static std::string fixed_header_lines(std::string_view backend_id);
@@ -121,6 +124,7 @@ class HttpApi final : public HttpService, public MessageStoreClient, private Gzi
   MessageOrError read_message(const HttpRequest& request);
   std::string metrics_text(bool as_json) const;
   std::uint64_t in_flight_besides_this() const;
+  HttpServer& server_of(HttpToken token) const;
 
   void respond(HttpToken token, int status, std::string_view content_type,
                std::span<const HeaderLine> headers, HttpBody body);
@@ -131,6 +135,8 @@ class HttpApi final : public HttpService, public MessageStoreClient, private Gzi
   EventLoop& loop_;
   HttpApiConfig config_;
   HttpServer* server_ = nullptr;
+  HttpServer* tls_port_ = nullptr;
+  WsServer* sockets_ = nullptr;
   MessageStore* store_ = nullptr;
   ResourceSampler* resources_ = nullptr;
   ProbeObserver* probes_ = nullptr;

@@ -90,7 +90,8 @@ void ResourceSampler::take() {
 }
 
 std::string internal_stats_json(std::string_view backend_id, const ResourceSample& resources,
-                                const RequestFigures& requests, const MessageStoreStats& store) {
+                                const RequestFigures& requests, const MessageStoreStats& store,
+                                const SocketFigures& sockets) {
   std::string out;
   out.reserve(1536);
   JsonWriter json(out);
@@ -119,7 +120,14 @@ std::string internal_stats_json(std::string_view backend_id, const ResourceSampl
       .field("chunks", store.feed_chunks);
   seconds_field(json, "refresh_seconds_mean", mean(store.feed_refresh_seconds_sum, store.feed_refreshes));
   json.end_object();
-  json.key("ws").begin_object().end_object();
+  json.key("ws")
+      .begin_object()
+      .field("sessions", sockets.sessions)
+      .field("opened", sockets.opened)
+      .field("slow_consumers", sockets.slow_consumers)
+      .field("messages_received", sockets.messages_received)
+      .field("messages_sent", sockets.messages_sent)
+      .end_object();
   json.end_object();
   return out;
 }

@@ -50,8 +50,17 @@ struct RequestFigures {
   std::uint64_t total = 0;
 };
 
+struct SocketFigures {
+  std::uint64_t sessions = 0;
+  std::uint64_t opened = 0;
+  std::uint64_t slow_consumers = 0;  // sessions cut as such
+  std::uint64_t messages_received = 0;
+  std::uint64_t messages_sent = 0;
+};
+
 // The document of /internal/stats.
 std::string internal_stats_json(std::string_view backend_id, const ResourceSample& resources,
-                                const RequestFigures& requests, const MessageStoreStats& store);
+                                const RequestFigures& requests, const MessageStoreStats& store,
+                                const SocketFigures& sockets);
 
 }  // namespace dlb::backend

@@ -315,7 +315,9 @@ std::span<const MetricRow> metric_rows() { return kRows; }
 std::string metrics_prometheus(const MetricsView& view, std::string_view backend_id) {
   std::string out;
   out.reserve(16 * 1024);
-  append_prometheus(out, metric_rows(), view, metric_label("backend", backend_id));
+  const std::string label = metric_label("backend", backend_id);
+  append_prometheus(out, metric_rows(), view, label);
+  append_prometheus(out, websocket_metric_rows(), view, label);
   return out;
 }
 
@@ -325,6 +327,7 @@ std::string metrics_json(const MetricsView& view, std::string_view backend_id) {
   JsonWriter json(out);
   json.begin_object().field("backend-id", backend_id);
   append_json_members(json, metric_rows(), view);
+  append_json_members(json, websocket_metric_rows(), view);
   json.end_object();
   return out;
 }

@@ -14,12 +14,14 @@
 #include "common/http_server.h"
 #include "common/metric.h"
 #include "common/process_stats.h"
+#include "common/ws_server.h"
 
 namespace dlb::backend {
 
 struct MetricsView {
   const HttpApiCounters& api;
-  const HttpServerCounters& http;
+  HttpServerCounters http;  // of all ports
+  WsServerCounters ws;
   const EventLoopCounters& loop;
   const ResourceSample& resources;
   MessageStoreStats store;
@@ -28,11 +30,15 @@ struct MetricsView {
   std::uint64_t connections = 0;
   std::uint64_t gzip_plain_bytes = 0;  // compressed so far, before compression
   std::uint64_t gzip_kept_bytes = 0;
+  std::uint64_t ws_open = 0;
+  std::uint64_t ws_closing = 0;
+  std::uint64_t ws_collected_bytes = 0;
   bool draining = false;
   double uptime_seconds = 0;
 };
 
 std::span<const MetricRow> metric_rows();
+std::span<const MetricRow> websocket_metric_rows();
 
 // `backend_id` becomes the label `backend`.
 std::string metrics_prometheus(const MetricsView& view, std::string_view backend_id);

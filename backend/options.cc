@@ -25,9 +25,10 @@ constexpr OptionRow kRows[] = {
         {.max = 65535, .unit = "port", .help = "HTTP listener, all addresses; 0: any free port"}),
     option<&Options::ws_port>(
         "ws-port",
-        {.max = 65535, .unit = "port", .help = "TLS WebSocket listener (reserved: not in this version)"}),
-    option<&Options::enable_websocket>("enable-websocket",
-                                       {.help = "serve the WebSocket chat on ws-port (reserved)"}),
+        {.max = 65535,
+         .unit = "port",
+         .help = "TLS listener of the WebSocket chat; serves the HTTP routes too; 0: any free port"}),
+    option<&Options::enable_websocket>("enable-websocket", {.help = "serve ws-port"}),
     option<&Options::enable_cluster_websocket>(
         "enable-cluster-websocket", {.help = "fan new messages out between the backends (reserved)"}),
     option<&Options::public_wss_url>(
@@ -45,8 +46,11 @@ constexpr OptionRow kRows[] = {
          .help = "keys that encrypt messages, urlsafe base64 of 32 bytes a line, the first one encrypts; by "
                  "default "
                  "data-dir/encryption.key, made on first start in the embedded (SQLite) mode only"}),
-    option<&Options::tls_cert>("tls-cert", {.unit = "path", .help = "certificate of ws-port (reserved)"}),
-    option<&Options::tls_key>("tls-key", {.unit = "path", .help = "key of tls-cert (reserved)"}),
+    option<&Options::tls_cert>("tls-cert",
+                               {.unit = "path",
+                                .help = "certificate of ws-port, PEM with its chain; empty: one made in "
+                                        "data-dir/tls (embedded mode only). SIGHUP reads it again"}),
+    option<&Options::tls_key>("tls-key", {.unit = "path", .help = "key of tls-cert"}),
     option<&Options::db_health_timeout>("db-health-timeout",
                                         {.min = milliseconds(10),
                                          .max = minutes(1),
@@ -117,29 +121,43 @@ constexpr OptionRow kRows[] = {
         {.min = 1, .max = 1000000, .unit = "events", .help = "most events waiting (reserved)"}),
     option<&Options::ws_queue_max_bytes>(
         "ws-queue-max-bytes",
-        {.min = kib(64), .max = mib(1024), .help = "most unsent bytes a client (reserved)"}),
-    option<&Options::ws_max_connections>(
-        "ws-max-connections", {.max = 1000000, .unit = "connections", .help = "most WSS clients (reserved)"}),
-    option<&Options::ws_ping_interval>("ws-ping-interval",
-                                       {.max = hours(1), .help = "pings to silent peers (reserved)"}),
-    option<&Options::ws_pong_timeout>("ws-pong-timeout",
-                                      {.max = hours(1), .help = "a peer without pong is cut (reserved)"}),
-    option<&Options::ws_origins>(
-        "ws-origins", {.help = "comma-separated allow-list of browser origins, empty: any (reserved)"}),
+        {.min = kib(64),
+         .max = mib(1024),
+         .help = "most unsent bytes a WebSocket client; over it the client is cut (1013)"}),
+    option<&Options::ws_max_connections>("ws-max-connections",
+                                         {.max = 1000000,
+                                          .unit = "connections",
+                                          .help = "most WebSocket sessions, 0: no limit; more get 503"}),
+    option<&Options::ws_ping_interval>(
+        "ws-ping-interval", {.max = hours(1), .help = "between a pong and the next ping; 0: no pings"}),
+    option<&Options::ws_pong_timeout>(
+        "ws-pong-timeout",
+        {.max = hours(1), .help = "a WebSocket peer without pong is closed (1008) and cut; 0: never"}),
+    option<&Options::ws_origins>("ws-origins",
+                                 {.help = "where browsers may open a WebSocket from: scheme://host[:port], "
+                                          "comma-separated, compared exactly; empty: anywhere"}),
     option<&Options::history_limit>(
         "history-limit",
         {.min = 1, .max = 10000, .unit = "messages", .help = "most messages a history page (reserved)"}),
     option<&Options::ws_max_message_bytes>(
-        "ws-max-message-bytes", {.min = kib(1), .max = mib(64), .help = "largest WSS message (reserved)"}),
+        "ws-max-message-bytes",
+        {.min = kib(1),
+         .max = mib(64),
+         .help = "largest WebSocket message from a client, the sum of its fragments; over it 1009"}),
     option<&Options::ws_register_timeout>(
-        "ws-register-timeout", {.max = hours(1), .help = "a session must register in this time (reserved)"}),
+        "ws-register-timeout",
+        {.max = hours(1), .help = "a chat session must register in this time, else 1008; 0: any time"}),
     option<&Options::ws_message_rate>(
         "ws-message-rate",
         {.max = 1000000, .unit = "messages/s", .help = "per session, 0: no limit (reserved)"}),
     option<&Options::ws_accept_proxy_protocol>(
-        "ws-accept-proxy-protocol", {.help = "the real client behind the balancer's wss-listen (reserved)"}),
-    option<&Options::ws_echo>("ws-echo", {.help = "add /echo, what conformance suites need (reserved)"}),
-    option<&Options::ws_plain>("ws-plain", {.help = "also serve /ws unencrypted on http-port (reserved)"}),
+        "ws-accept-proxy-protocol",
+        {.help = "every connection to ws-port begins with a PROXY header: behind a balancer that sends it"}),
+    option<&Options::ws_echo>(
+        "ws-echo", {.help = "add /echo, which sends every WebSocket message back: for conformance suites"}),
+    option<&Options::ws_plain>(
+        "ws-plain",
+        {.help = "also serve the WebSocket paths unencrypted on http-port: behind TLS of the balancer"}),
     option<&Options::reserve_names>("reserve-names",
                                     {.help = "HTTP may not post under a registered name (reserved)"}),
     option<&Options::drain_notice>(

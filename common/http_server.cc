@@ -9,6 +9,29 @@
 
 namespace dlb {
 
+HttpServerCounters& HttpServerCounters::operator+=(const HttpServerCounters& other) {
+  connections_accepted += other.connections_accepted;
+  connections_refused += other.connections_refused;
+  connections_reclaimed += other.connections_reclaimed;
+  requests += other.requests;
+  responses += other.responses;
+  refusals += other.refusals;
+  abandoned += other.abandoned;
+  interrupted += other.interrupted;
+  idle_timeouts += other.idle_timeouts;
+  header_timeouts += other.header_timeouts;
+  body_timeouts += other.body_timeouts;
+  write_timeouts += other.write_timeouts;
+  slow_clients += other.slow_clients;
+  taken_over += other.taken_over;
+  tls_handshakes += other.tls_handshakes;
+  tls_failures += other.tls_failures;
+  proxy_headers_bad += other.proxy_headers_bad;
+  bytes_read += other.bytes_read;
+  bytes_written += other.bytes_written;
+  return *this;
+}
+
 HttpBody error_body(std::string_view code, std::string_view detail) {
   std::string text;
   text.reserve(code.size() + detail.size() + 32);
@@ -77,9 +100,18 @@ bool HttpServer::reclaim_idle() {
   return true;
 }
 
+HttpToken HttpServer::token_of(Handle<HttpExchange> exchange) const {
+  return exchange.pack() | (options_.token_tag != 0 ? kTagBit : 0);
+}
+
+HttpExchange* HttpServer::exchange_of(HttpToken token) const {
+  if (tag_of(token) != options_.token_tag) return nullptr;
+  return parts_->exchanges.get(Handle<HttpExchange>::unpack(token & ~kTagBit));
+}
+
 void HttpServer::respond(HttpToken token, int status, std::string_view content_type,
                          std::span<const HeaderLine> headers, HttpBody body, bool close) {
-  HttpExchange* exchange = parts_->exchanges.get(Handle<HttpExchange>::unpack(token));
+  HttpExchange* exchange = exchange_of(token);
   if (exchange == nullptr || exchange->answered) return;
   HttpSession* session = parts_->sessions.get(exchange->session);
   DLB_CHECK(session != nullptr);
@@ -92,7 +124,7 @@ void HttpServer::respond_error(HttpToken token, int status, std::string_view cod
 }
 
 std::optional<TakenConnection> HttpServer::take_over(HttpToken token) {
-  HttpExchange* exchange = parts_->exchanges.get(Handle<HttpExchange>::unpack(token));
+  HttpExchange* exchange = exchange_of(token);
   if (exchange == nullptr || exchange->answered) return std::nullopt;
   HttpSession* session = parts_->sessions.get(exchange->session);
   DLB_CHECK(session != nullptr);

@@ -91,6 +91,7 @@ struct HttpServerOptions {
   SocketBuffers socket_buffers{};
   std::shared_ptr<const TlsContext> tls{};  // null: plain; its handshakes end within header_timeout
   bool proxy_protocol = false;  // each connection begins with a PROXY header, v1 or v2, and is its source's
+  unsigned token_tag = 0;       // 0 or 1: tells the tokens of two servers with one service apart
   // Whole lines with CRLF that stand in every answer, refusals too: `X-Backend: sys2\r\n`.
   std::string fixed_header_lines{};
 };
@@ -115,6 +116,8 @@ struct HttpServerCounters {
   std::uint64_t proxy_headers_bad = 0;  // connections closed for it
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
+
+  HttpServerCounters& operator+=(const HttpServerCounters& other);
 };
 
 class HttpSession;
@@ -133,6 +136,9 @@ class HttpServer final : public AcceptHandler, public TurnEndHook {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
   ~HttpServer();  // closes all connections without telling the service
+
+  // The token_tag of the server that made `token`.
+  static unsigned tag_of(HttpToken token) { return (token & kTagBit) != 0 ? 1 : 0; }
 
   // Answers `token`; nothing happens when it is stale. Content-Length, Date, Connection and the fixed lines
   // are the server's; `headers` are the rest and are copied (names and values must hold no CR or LF). The
@@ -173,6 +179,10 @@ class HttpServer final : public AcceptHandler, public TurnEndHook {
 
  private:
   friend class HttpSession;
+  static constexpr HttpToken kTagBit = HttpToken{1} << 31;  // above every index in a slab
+
+  HttpToken token_of(Handle<HttpExchange> exchange) const;
+  HttpExchange* exchange_of(HttpToken token) const;
   bool reclaim_idle();
   void run_handshakes();
 

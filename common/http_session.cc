@@ -222,7 +222,7 @@ void HttpSession::dispatch(HttpExchange& x, std::string_view body) {
   x.received = server_.loop_.now();
   ++server_.counters_.requests;
   in_service_ = true;
-  server_.service_.on_request(exchange_.pack(),
+  server_.service_.on_request(server_.token_of(exchange_),
                               HttpRequest{parts_.head, body, peer_, x.received, transport_.tls() != nullptr});
   in_service_ = false;
   if (HttpExchange* left = exchange(); left != nullptr) release_body(*left);
@@ -308,7 +308,7 @@ void HttpSession::close(bool silent) {
     head_block_.reset();
   }
   bool abandoned = false;
-  const HttpToken token = exchange_.pack();
+  const HttpToken token = server_.token_of(exchange_);
   if (const HttpExchange* x = exchange(); x != nullptr) {
     abandoned = x->dispatched && !x->answered;
     if (abandoned) ++server_.counters_.abandoned;

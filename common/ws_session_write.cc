@@ -40,7 +40,8 @@ bool WsSession::send(WsFramePtr frame, WsQueue::Kind kind) {
 }
 
 void WsSession::flush() {
-  if (queue_.empty() || (state_ != State::Open && state_ != State::Closing)) return;
+  if (state_ != State::Open && state_ != State::Closing) return;
+  if (queue_.empty() && state_ == State::Open) return;
   if (write_some()) after_writing();
 }
 

@@ -10,7 +10,7 @@
 # what it started stopped again). Settings are kept in DIR (default build/local), so that later calls need only --dir.
 # Ports: P lb HTTP (default 8080), P+1 lb WSS, P+2 admin, P+3 lb HTTPS; backend i (1, 2, …): P+10+i HTTP, P+30+i WSS; P+50
 # PostgreSQL. In DIR: NAME.pid, NAME.log, NAME.toml, data/ (key, SQLite), postgres/ (a private cluster, loopback only),
-# tls.crt and tls.key (self-signed when they are not there; put others in their place and send lb SIGHUP).
+# tls.crt and tls.key (self-signed when they are not there; put others in their place and send SIGHUP to all but postgres).
 # --programs DIR takes the programs from another build (build/asan/bin) and does not build.
 set -euo pipefail
 
@@ -29,6 +29,7 @@ usage_error() { printf 'local.sh: %s\n' "$1" >&2; usage >&2; exit 2; }
 # --- Names, ports and files --------------------------------------------------------------------------------------------
 
 port_lb() { echo "$PORT_BASE"; }
+port_wss_listen() { echo $((PORT_BASE + 1)); }
 port_admin() { echo $((PORT_BASE + 2)); }
 port_https() { echo $((PORT_BASE + 3)); }
 port_http() { echo $((PORT_BASE + 10 + $1)); }
@@ -226,6 +227,8 @@ start_backend() {
     echo "backend-id = \"$name\""
     echo "http-port = $(port_http "$i")"
     echo "ws-port = $(port_wss "$i")"
+    echo "tls-cert = $(toml_string "$DIR/tls.crt")"
+    echo "tls-key = $(toml_string "$DIR/tls.key")"
     echo "data-dir = $(toml_string "$DIR/data")"
     echo "message-encryption-key-file = $(toml_string "$DIR/data/encryption.key")"
   } >"$DIR/$name.toml"
@@ -250,7 +253,7 @@ make_key() {
   mv -- "$key.new" "$key"
 }
 
-# So that HTTPS can be tried; whoever has a certificate of his own puts it there.
+# For HTTPS and WSS; whoever has a certificate of his own puts it there.
 make_certificate() {
   [[ ! -e $DIR/tls.crt && ! -e $DIR/tls.key ]] || return 0  # one alone is somebody's: lb says what is missing
   local problem
@@ -263,14 +266,13 @@ make_certificate() {
 
 start_lb() {
   local name i
-  make_certificate
   {
     echo "# Written by local.sh at each start."
     echo "listen = \":$(port_lb)\""
     echo "tls-listen = \":$(port_https)\""
     echo "tls-cert = $(toml_string "$DIR/tls.crt")"
     echo "tls-key = $(toml_string "$DIR/tls.key")"
-    # wss-listen on P+1 comes with the backends' WebSocket listener, which is not there yet.
+    echo "wss-listen = \":$(port_wss_listen)\""
     echo 'tunnel-drain-timeout = "5s"'  # within STOP_WITHIN
     for name in $(backend_names); do
       i=$(index_of "$name")
@@ -358,7 +360,7 @@ undo() {
 }
 
 do_up() {
-  local name missing=() busy=0
+  local name port missing=() busy=0
   mkdir -p -- "$DIR" "$DIR/data"
   chmod 700 "$DIR/data"
   DIR=$(readlink -f "$DIR")
@@ -388,11 +390,15 @@ do_up() {
   build
   for name in "${missing[@]}"; do
     check_port "$name" "$(port_of "$name")" || busy=1
-    if [[ $name == lb ]]; then check_port lb "$(port_https)" || busy=1; fi
+    case $name in
+      lb) for port in "$(port_https)" "$(port_wss_listen)"; do check_port lb "$port" || busy=1; done ;;
+      sys*) check_port "$name" "$(port_wss "$(index_of "$name")")" || busy=1 ;;
+    esac
   done
   ((!busy)) || exit 1
   save_settings
   make_key
+  make_certificate
 
   trap undo EXIT
   trap 'exit 1' INT TERM HUP
@@ -407,7 +413,9 @@ do_up() {
   show_urls
 }
 
-show_urls() { say "http://127.0.0.1:$(port_lb)  https://localhost:$(port_https)"; }
+show_urls() {
+  say "http://127.0.0.1:$(port_lb)  https://localhost:$(port_https)  wss://localhost:$(port_wss_listen)/ws"
+}
 
 do_status() {
   local name pid state rc=0

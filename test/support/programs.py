@@ -220,16 +220,19 @@ class Balancer(Program):
 
 
 class ChatBackend(Program):
-    """One real backend; `store` is a PostgresServer, or None for SQLite in `data_dir`."""
+    """One real backend; `store` is a PostgresServer, or None for SQLite in `data_dir`. With `wss` it has a ws-port, which
+    needs tls_cert and tls_key beside PostgreSQL."""
 
-    def __init__(self, folder, name, data_dir, store=None, key_file=None, **options):
+    def __init__(self, folder, name, data_dir, store=None, key_file=None, wss=False, **options):
         super().__init__(folder, name)
         self.port = free_port()
+        self.ws_port = free_port() if wss else 0
         self.data_dir, self.store = data_dir, store
         self.key_file = key_file or os.path.join(data_dir, "encryption.key")
         self.config_path = os.path.join(folder, name + ".toml")
         settings = {"backend_id": name, "http_port": self.port, "data_dir": data_dir,
-                    "message_encryption_key_file": self.key_file, "drain_notice": "100ms", "drain_timeout": "2s"}
+                    "message_encryption_key_file": self.key_file, "drain_notice": "100ms", "drain_timeout": "2s",
+                    "enable_websocket": wss, "ws_port": self.ws_port}
         settings.update(options)
         with open(self.config_path, "w", encoding="utf-8") as file:
             for key, value in settings.items():

@@ -130,7 +130,6 @@ struct ApiHarness {
     config.backend_id = "sysX";
     config.version = "test";
     config.store_kind = "sqlite";
-    config.ws_port = 5000;
     return config;
   }
   static Fd listener() {
@@ -152,7 +151,8 @@ struct ApiHarness {
   Cgroup cgroup;
   ResourceSampler resources{loop, cgroup};
   HttpServer server{loop, listener(), api, server_options()};
-  Drainer drainer{loop, log, server, {std::chrono::milliseconds(150), std::chrono::milliseconds(300)}};
+  WsServer sockets{loop, {}};
+  Drainer drainer{loop, log, {&server}, sockets, {std::chrono::milliseconds(150), std::chrono::milliseconds(300)}};
 
   void serve(MessageStore& served) {
     api.bind(server, served, resources, drainer);

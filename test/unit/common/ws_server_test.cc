@@ -202,6 +202,7 @@ TEST_CASE("a connection that breaks or ends without a Close ends its session onc
   REQUIRE(f.gone());
   CHECK(f.service.ends.size() == 1);
   CHECK(f.service.texts.empty());
+  CHECK(f.ws->counters().close_timeouts == 0);
 }
 
 TEST_CASE("CH-07: a stalled reader is cut at its bound, the others get everything", "[ws_server]") {
