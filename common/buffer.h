@@ -33,6 +33,12 @@ class BufferPool {
 
   std::size_t block_bytes() const { return block_bytes_; }
   std::size_t in_use() const { return in_use_; }
+  void set_max_blocks(std::size_t max_blocks) { max_blocks_ = max_blocks; }
+  // Frees the cached blocks that are too many.
+  void set_max_cached(std::size_t max_cached) {
+    max_cached_ = max_cached;
+    if (cached_ > max_cached) trim();
+  }
   std::size_t cached() const { return cached_; }
   std::uint64_t refusals() const { return refusals_; }
   void trim();  // frees all cached blocks

@@ -38,6 +38,7 @@
 namespace dlb {
 
 enum class Apply : std::uint8_t {
+  AsTable,  // what OptionTable::apply says
   Restart,  // read once at start
   Live,     // a reload changes it
 };
@@ -60,7 +61,7 @@ struct OptionSpec {
   OptionBound max = std::numeric_limits<double>::infinity();
   std::string_view unit{};                      // "requests", "percent", "address"; shown in --help
   std::span<const std::string_view> choices{};  // a string option takes one of these only
-  Apply apply = Apply::Restart;
+  Apply apply = Apply::AsTable;
   bool secret = false;  // --print-config leaves the value out
   std::string_view help{};
 };
@@ -89,8 +90,14 @@ struct OptionTable {
   std::string_view environment_prefix{};  // `LB_`; empty: none
   std::span<const OptionRow> rows{};
   std::span<const std::string_view>
-      commands{};  // words taken as first positional argument; empty: none allowed
+      commands{};                // words taken as first positional argument; empty: none allowed
+  Apply apply = Apply::Restart;  // of the rows that don't say: Restart or Live
 };
+
+// Restart or Live.
+constexpr Apply apply_of(const OptionTable& table, const OptionRow& row) {
+  return row.spec.apply == Apply::AsTable ? table.apply : row.spec.apply;
+}
 
 // What the command line asks for.
 enum class OptionAction : std::uint8_t { Run, Check, PrintConfig, Help, HelpMarkdown, Version };
@@ -149,6 +156,10 @@ struct ChangedOption {
 template <class Options>
 std::vector<ChangedOption> changed_options(const OptionTable& table, Options& before, Options& after);
 
+// Copies the value of `row`, which is no table, from one struct to another of the type that the row names.
+template <class Options>
+void copy_option(const OptionRow& row, const Options& from, Options& to);
+
 // The environment variable of an option: `LB_MAX_INFLIGHT`.
 std::string environment_name(std::string_view prefix, std::string_view option_name);
 
@@ -192,6 +203,7 @@ Result<LoadedOptions> load(const OptionTable& table, void* options, const void* 
 std::optional<int> finish(const OptionTable& table, const LoadedOptions& loaded, void* options);
 std::string print(const OptionTable& table, void* options);
 std::vector<ChangedOption> changed(const OptionTable& table, void* before, void* after);
+void copy(const OptionRow& row, const void* from, void* to);
 
 }  // namespace option_detail
 
@@ -269,6 +281,12 @@ std::string print_config(const OptionTable& table, Options& options) {
 template <class Options>
 std::vector<ChangedOption> changed_options(const OptionTable& table, Options& before, Options& after) {
   return option_detail::changed(table, &before, &after);
+}
+
+template <class Options>
+void copy_option(const OptionRow& row, const Options& from, Options& to) {
+  // Rows' accessors serve loading too and so take a mutable pointer; nothing is written through it here.
+  option_detail::copy(row, row.member(const_cast<Options*>(&from)), row.member(&to));
 }
 
 }  // namespace dlb

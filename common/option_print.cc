@@ -40,13 +40,14 @@ std::string default_text(const OptionRow& row, void* options) {
   return plain_text(row, options);
 }
 
-void append_help_row(std::string& out, const std::string& name, const OptionRow& row, void* options) {
+void append_help_row(std::string& out, const OptionTable& table, const std::string& name,
+                     const OptionRow& row, void* options) {
   std::string line = "  --" + name + " " + std::string(placeholder(row.type));
   if (line.size() < 40) line.resize(40, ' ');
   const std::string value = default_text(row, options);
   line += "  default: " + (value.empty() ? std::string("none") : value);
   if (const std::string domain = domain_text(row); !domain.empty()) line += "  (" + domain + ")";
-  if (row.spec.apply == Apply::Live) line += "  [reload]";
+  if (apply_of(table, row) == Apply::Live) line += "  [reload]";
   out += line + "\n      " + std::string(row.spec.help) + "\n";
 }
 
@@ -56,12 +57,12 @@ std::string markdown_cell(std::string text) {
   return text;
 }
 
-void append_markdown_row(std::string& out, const std::string& name, const OptionRow& row,
-                         const std::string& value, bool required) {
+void append_markdown_row(std::string& out, const OptionTable& table, const std::string& name,
+                         const OptionRow& row, const std::string& value, bool required) {
   out += "| `" + name + "` | ";
   out += required ? "" : value.empty() ? "(empty)" : "`" + value + "`";
   out += " | " + markdown_cell(domain_text(row)) + " | " +
-         (row.spec.apply == Apply::Live ? "live" : "restart") + " | " +
+         (apply_of(table, row) == Apply::Live ? "live" : "restart") + " | " +
          markdown_cell(std::string(row.spec.help)) + " |\n";
 }
 
@@ -85,7 +86,7 @@ std::string help_text(const OptionTable& table, void* options) {
       "SOME_OPTION=1`\nin the environment. Command line wins over environment over file over default.\n"
       "Durations: 500ms, 1s, 2m. Sizes: 32KiB, 160MiB. [reload]: a reload of the file changes it.\n\n";
   for (const FlatOption& flat : flatten(table, options))
-    append_help_row(out, flat.name, *flat.row, flat.options);
+    append_help_row(out, table, flat.name, *flat.row, flat.options);
   for (const OptionRow& row : table.rows) {
     if (row.type != OptionType::Tables) continue;
     out += "\nIn the file, any number of [[" + std::string(row.name) + "]]: " + std::string(row.spec.help) +
@@ -105,14 +106,14 @@ std::string help_markdown(const OptionTable& table, void* options) {
       "| option | default | values | change | meaning |\n|---|---|---|---|---|\n";
   std::string out(kHead);
   for (const FlatOption& flat : flatten(table, options)) {
-    append_markdown_row(out, flat.name, *flat.row, default_text(*flat.row, flat.options), false);
+    append_markdown_row(out, table, flat.name, *flat.row, default_text(*flat.row, flat.options), false);
   }
   for (const OptionRow& row : table.rows) {
     if (row.type != OptionType::Tables) continue;
     out +=
         "\n`[[" + std::string(row.name) + "]]`: " + std::string(row.spec.help) + "\n\n" + std::string(kHead);
     for (const OptionRow& inner : std::span(row.rows, row.row_count)) {
-      append_markdown_row(out, std::string(inner.name), inner, "", true);
+      append_markdown_row(out, table, std::string(inner.name), inner, "", true);
     }
   }
   return out;
@@ -171,6 +172,37 @@ std::vector<ChangedOption> changed(const OptionTable& table, void* before, void*
     if (old_text != new_text) result.push_back({std::string(row.name), &row});
   }
   return result;
+}
+
+namespace {
+
+template <class T>
+void copy_as(const void* from, void* to) {
+  *static_cast<T*>(to) = *static_cast<const T*>(from);
+}
+
+}  // namespace
+
+void copy(const OptionRow& row, const void* from, void* to) {
+  switch (row.type) {
+    case OptionType::Bool:
+      return copy_as<bool>(from, to);
+    case OptionType::Integer:
+      return copy_as<std::int64_t>(from, to);
+    case OptionType::Real:
+      return copy_as<double>(from, to);
+    case OptionType::String:
+      return copy_as<std::string>(from, to);
+    case OptionType::Time:
+      return copy_as<Duration>(from, to);
+    case OptionType::Bytes:
+      return copy_as<ByteSize>(from, to);
+    case OptionType::List:
+      return copy_as<std::vector<std::string>>(from, to);
+    case OptionType::Table:
+    case OptionType::Tables:
+      return;
+  }
 }
 
 }  // namespace dlb::option_detail

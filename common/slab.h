@@ -85,6 +85,8 @@ class Slab {
 
   std::size_t live() const { return live_; }
   std::size_t capacity() const { return capacity_; }
+  // Fewer than are live: none is made until enough have gone.
+  void set_capacity(std::size_t capacity) { capacity_ = capacity; }
 
   // Calls f(T&) for each live object; f may retire the object it is given, and create none.
   template <class F>

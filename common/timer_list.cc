@@ -1,5 +1,8 @@
 #include "common/timer_list.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace dlb {
 
 TimerList::~TimerList() {
@@ -19,6 +22,24 @@ bool TimerList::expire_oldest(Duration min_age) {
 
 void TimerList::expire(TimePoint now) {
   while (!empty() && sentinel_.next_->deadline_ <= now) expire_oldest();
+}
+
+bool TimerClass::expire_oldest(Duration min_age) {
+  for (const auto& list : older_) {
+    if (list->expire_oldest(min_age)) return true;
+  }
+  return current_->expire_oldest(min_age);
+}
+
+void TimerClass::set_duration(Duration duration) {
+  std::erase_if(older_, [](const auto& list) { return list->empty(); });
+  if (duration == current_->duration()) return;
+  auto old = std::exchange(current_, std::make_unique<TimerList>(loop_, duration));
+  if (!old->empty()) older_.push_back(std::move(old));
+}
+
+bool TimerClass::empty() const {
+  return current_->empty() && std::ranges::all_of(older_, [](const auto& list) { return list->empty(); });
 }
 
 }  // namespace dlb

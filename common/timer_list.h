@@ -1,7 +1,11 @@
 // TimerList: deadlines of one class, all with the same duration, so that arming appends, expiry looks at the
-// head and cancelling unlinks: O(1) each, no allocation. A reload that changes a duration makes a new list;
-// timers already armed run out in the old one. For arbitrary deadlines use TimerHeap.
+// head and cancelling unlinks: O(1) each, no allocation. Where a reload may change the
+// duration, TimerClass below. For arbitrary deadlines use TimerHeap.
 #pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/event_loop.h"
@@ -83,6 +87,30 @@ class TimerList final : public TimerSource {
   EventLoop& loop_;
   Duration duration_;
   Timer sentinel_;
+};
+
+// A timeout class whose duration may change: a list for each duration that has been in force. What was armed
+// under an old one runs out under it; everything that is armed from now on has the new one.
+class TimerClass {
+ public:
+  TimerClass(EventLoop& loop, Duration duration)
+      : loop_(loop), current_(std::make_unique<TimerList>(loop, duration)) {}
+
+  void arm(Timer& timer) { current_->arm(timer); }
+  // As TimerList's, over all lists, the older ones first.
+  bool expire_oldest(Duration min_age = Duration::zero());
+  // Not from inside a timer's handler.
+  void set_duration(Duration duration);
+  Duration duration() const { return current_->duration(); }
+  bool empty() const;
+  // Lists that still run out under an older duration.
+  std::size_t older() const { return older_.size(); }
+
+ private:
+  EventLoop& loop_;
+  std::unique_ptr<TimerList> current_;
+  std::vector<std::unique_ptr<TimerList>>
+      older_;  // oldest first; those that are empty go with the next change
 };
 
 }  // namespace dlb

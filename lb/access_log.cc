@@ -283,7 +283,6 @@ Result<std::unique_ptr<AccessLog>> AccessLog::open(const Options& options, Log& 
 
 AccessLog::AccessLog(std::shared_ptr<File> file, const Options& options)
     : format_(options.access_log_format == "json" ? AccessFormat::Json : AccessFormat::Combined),
-      private_paths_(options.access_log_private_paths),
       file_(std::move(file)),
       writer_(std::make_unique<LineWriter>(
           LineWriterConfig{.max_lines = kRingLines, .max_bytes = kRingBytes, .gather = kGather}, file_)) {}

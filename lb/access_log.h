@@ -135,7 +135,6 @@ class AccessLog {
   void reopen();
   bool flush(Duration limit) { return writer_->flush(limit); }
 
-  const std::vector<std::string>& private_paths() const { return private_paths_; }
   std::uint64_t lines() const { return writer_->accepted(); }
   std::uint64_t dropped() const { return writer_->dropped(); }
   std::uint64_t failed() const { return writer_->failed(); }
@@ -146,7 +145,6 @@ class AccessLog {
   AccessLog(std::shared_ptr<File> file, const Options& options);
 
   const AccessFormat format_;
-  const std::vector<std::string> private_paths_;
   std::shared_ptr<File> file_;
   std::unique_ptr<LineWriter> writer_;
 };

@@ -26,6 +26,7 @@ std::string_view Backend::authority() const {
 }
 
 std::string_view backend_state(const Backend& backend, TimePoint now) {
+  if (backend.gone()) return "gone";
   if (backend.admin.load(std::memory_order_relaxed) == AdminState::Maintenance) return "maintenance";
   if (backend.admin.load(std::memory_order_relaxed) == AdminState::Drain) return "draining";
   if (!backend.healthy.load(std::memory_order_relaxed)) {
@@ -43,8 +44,7 @@ bool in_panic(const BackendSet& backends, const Options& options) {
   if (!options.panic_fallback) return false;
   bool accepting = false;
   for (const auto& backend : backends) {
-    if (backend->admin.load(relaxed) != AdminState::Ready || backend->reported_draining.load(relaxed))
-      continue;
+    if (backend->taken_out()) continue;
     if (backend->weight.load(relaxed) == 0) continue;
     if (backend->healthy.load(relaxed)) return false;
     accepting = accepting || backend->accepting.load(relaxed);
@@ -53,14 +53,15 @@ bool in_panic(const BackendSet& backends, const Options& options) {
 }
 
 std::unique_ptr<BackendSet> make_backend_set(const Options& options) {
-  std::vector<std::unique_ptr<Backend>> backends;
+  std::vector<std::shared_ptr<Backend>> backends;
+  BackendSet::Members members;
   backends.reserve(options.backends.size());
   for (const BackendOption& option : options.backends) {
-    backends.push_back(std::make_unique<Backend>(static_cast<std::uint32_t>(backends.size()), option.id,
-                                                 option.url, option.address,
+    members.push_back(static_cast<std::uint32_t>(backends.size()));
+    backends.push_back(std::make_shared<Backend>(members.back(), option.id, option.url, option.address,
                                                  static_cast<std::uint32_t>(option.weight)));
   }
-  return std::make_unique<BackendSet>(std::move(backends));
+  return std::make_unique<BackendSet>(std::move(backends), std::move(members));
 }
 
 }  // namespace dlb::lb

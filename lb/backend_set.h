@@ -1,7 +1,11 @@
-// BackendSet: the backends of one configuration and what all threads know of them. Data workers reserve and
-// release slots and record outcomes; the control thread writes health, statistics and admin state; everyone
-// reads. Each backend is a few cache lines of atomics; nothing here takes a lock, and no picture older than
-// its reader can make it oversell: slots are reserved by compare-and-swap, never added and undone.
+// BackendSet: the backends by index, and what all threads know of each. Data workers reserve and release
+// slots and record outcomes; the control thread writes health, statistics and admin state; everyone reads.
+// Each backend is a few cache lines of atomics; nothing here takes a lock, and no picture older than its
+// reader can make it oversell: slots are reserved by compare-and-swap, never added and undone.
+//
+// A set is a value that never changes; each thread has the one of its configuration. A reload makes the next
+// one (backend_changes.h), in which the same server at the same address is the same Backend at the same
+// index.
 //
 // A backend's state is separate axes, joined only by eligible() (lb/policy/eligibility.h):
 //   admin (ready, drain, maintenance) × health (up, down) × ejected-until × memory guards × free slots
@@ -24,6 +28,12 @@ namespace dlb::lb {
 struct Options;
 
 enum class AdminState : std::uint8_t { Ready, Drain, Maintenance };
+
+enum class Membership : std::uint8_t {
+  Member,   // of the configuration in force
+  Leaving,  // no longer, but it serves on until those that came with the reload have been checked
+  Gone,     // gets nothing new; what runs on it ends in its own time
+};
 
 // Which connections and limits an exchange uses: messages, or the isolated feed transport (L6).
 enum class TransportClass : std::uint8_t { Message, Feed };
@@ -100,18 +110,34 @@ class LastError {
 
 class alignas(64) Backend {
  public:
+  // With `counts`, the counters of its predecessor of the same id at another address.
   Backend(std::uint32_t index_in_set, std::string name, std::string url_text, Address backend_address,
-          std::uint32_t backend_weight)
+          std::uint32_t backend_weight, std::shared_ptr<BackendCounters> counts = {})
       : index(index_in_set),
         id(std::move(name)),
         url(std::move(url_text)),
         address(backend_address),
-        weight(backend_weight) {}
+        weight(backend_weight),
+        shared_counters(counts ? std::move(counts) : std::make_shared<BackendCounters>()),
+        counters(*shared_counters) {}
 
   // What its Host field says when we ask for ourselves: host and port of the url; empty for a Unix socket.
   std::string_view authority() const;
 
-  // Fixed for the life of the set.
+  // No request, no tunnel and no busy connection of any worker's is on it.
+  bool idle() const {
+    return slots.taken() == 0 && connections.taken() == 0 && feed_connections.taken() == 0 &&
+           tunnels.taken() == 0;
+  }
+  // Ask this before health: who comes back has lost its health first.
+  bool gone() const { return membership.load(std::memory_order_acquire) == Membership::Gone; }
+  // Gets nothing new, by the operator's will or by its own word.
+  bool taken_out() const {
+    return gone() || admin.load(std::memory_order_relaxed) != AdminState::Ready ||
+           reported_draining.load(std::memory_order_relaxed);
+  }
+
+  // Fixed for its life.
   const std::uint32_t index;
   const std::string id;
   const std::string url;
@@ -147,33 +173,59 @@ class alignas(64) Backend {
   std::atomic<std::int64_t> check_us{-1};           // how long it took
   BackendReport report;
 
-  alignas(64) BackendCounters counters;
+  // Written by reloads, on the control thread.
+  std::atomic<Membership> membership{Membership::Member};
+  std::atomic<bool> counted{true};  // false: its counters are another one's too, who counts them
+  std::uint64_t gone_since =
+      0;  // the serial of the configuration from which on it is Gone; control thread only
+
   LastError last_error;
+  const std::shared_ptr<BackendCounters> shared_counters;
+  BackendCounters& counters;
 };
 
 // The axes in one word for people: `starting`, `ready`, `draining`, `maintenance`, `down`, `ejected`,
-// `memory`, `probation`.
+// `memory`, `probation`, `gone`.
 std::string_view backend_state(const Backend& backend, TimePoint now);
 
+// What it names is shared: a copy of a set is another list of the same backends.
 class BackendSet {
  public:
-  explicit BackendSet(std::vector<std::unique_ptr<Backend>> backends) : backends_(std::move(backends)) {}
+  using Members = std::vector<std::uint32_t>;
 
+  // `members`: the indexes of the configuration's backends, in its order.
+  BackendSet(std::vector<std::shared_ptr<Backend>> backends, Members members)
+      : backends_(std::move(backends)), members_(std::move(members)), common_(std::make_shared<Common>()) {}
+  // The next set: what `earlier` counts goes on.
+  BackendSet(std::vector<std::shared_ptr<Backend>> backends, Members members, const BackendSet& earlier)
+      : backends_(std::move(backends)), members_(std::move(members)), common_(earlier.common_) {}
+
+  // All of them by index, those that are leaving or gone too.
   std::size_t size() const { return backends_.size(); }
-  Backend& at(std::size_t index) { return *backends_[index]; }
-  const Backend& at(std::size_t index) const { return *backends_[index]; }
-
+  Backend& at(std::size_t index) const { return *backends_[index]; }
+  const std::shared_ptr<Backend>& shared_at(std::size_t index) const { return backends_[index]; }
   auto begin() const { return backends_.begin(); }
   auto end() const { return backends_.end(); }
 
+  const Members& members() const { return members_; }
+
   // Grows by one whenever something that eligible() looks at may have changed by event (health, statistics,
   // admin state, weight). Routers that keep a heap look at it to know when to look again.
-  void note_change() { changes_.fetch_add(1, std::memory_order_release); }
-  std::uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+  void note_change() const { common_->changes.fetch_add(1, std::memory_order_release); }
+  std::uint64_t changes() const { return common_->changes.load(std::memory_order_acquire); }
+
+  // The counters of backends whose place another one has taken, added up.
+  BackendCounters& departed() const { return common_->departed; }
 
  private:
-  std::vector<std::unique_ptr<Backend>> backends_;
-  alignas(64) std::atomic<std::uint64_t> changes_{0};
+  struct Common {
+    alignas(64) std::atomic<std::uint64_t> changes{0};
+    BackendCounters departed;
+  };
+
+  std::vector<std::shared_ptr<Backend>> backends_;
+  Members members_;
+  std::shared_ptr<Common> common_;
 };
 
 // True while panic routing (L11) would be in force: every backend that was not taken out on purpose fails its

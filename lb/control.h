@@ -1,6 +1,6 @@
 // Control: the control thread: its own event loop with health checks, statistics polls and the sampling of
-// this system, so that no check waits behind traffic and no traffic behind a check. Signals, admin and reload
-// will live here too.
+// this system, so that no check waits behind traffic and no traffic behind a check. Reloads (reloader.h) run
+// here too.
 //
 //   main ── makes ──▶ Control ── start() ──▶ thread: loop { checks, polls, samples } ── stop() ──▶ joined
 //
@@ -15,7 +15,7 @@
 #include "common/log.h"
 #include "common/timer_heap.h"
 #include "lb/backend_events.h"
-#include "lb/backend_set.h"
+#include "lb/configuration.h"
 #include "lb/health_checker.h"
 #include "lb/memory_monitor.h"
 #include "lb/options.h"
@@ -29,8 +29,8 @@ namespace dlb::lb {
 class Control {
  public:
   // All references must outlive it. Nothing is sent before start().
-  Control(const Options& options, BackendSet& backends, const TunnelPools& pools, SystemSample& system,
-          MemoryState& memory, BackendEvents& events, Log& log);
+  Control(std::shared_ptr<const Configuration> configuration, SystemSample& system, MemoryState& memory,
+          BackendEvents& events, Log& log);
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
   ~Control();  // stops
@@ -40,12 +40,17 @@ class Control {
   // Ends the loop and joins. Idempotent.
   void stop();
 
+  // On its own thread, or before start(): from now on, by this configuration.
+  void apply(std::shared_ptr<const Configuration> next);
+
   // For the data workers; thread-safe, also before start().
   PassiveHealth& passive() { return health_; }
   OutlierMonitor& outliers() { return outliers_; }
   EventLoop& loop() { return loop_; }
+  TimerHeap& timers() { return timers_; }
 
  private:
+  std::shared_ptr<const Configuration> configuration_;
   EventLoop loop_;
   TimerHeap timers_;
   HealthChecker health_;

@@ -20,6 +20,8 @@ struct DescriptorNeeds {
   std::uint64_t pipes = 0;      // welcome, not needed: bodies are copied without
   std::uint64_t clients = 0;    // client-max-connections; 0: as many as there are
   std::uint64_t burst = 0;      // client-connection-burst
+
+  bool operator==(const DescriptorNeeds&) const = default;
 };
 
 struct DescriptorPlan {

@@ -29,8 +29,10 @@ Downstream::Downstream(Worker& worker, Fd fd, const Address& peer, Before before
 
 void Downstream::know_client(const PeerAddress& peer) {
   peer_ = peer;
-  trusted_ = worker_.options().trusted_networks.contains(peer);
+  judge_trust();
 }
+
+void Downstream::judge_trust() { trusted_ = worker_.options().trusted_networks.contains(peer_); }
 
 Result<void> Downstream::attach() {
   auto attached = transport_.attach(worker_.loop(), *this);

@@ -75,7 +75,9 @@ class Downstream final : public EventHandler, public TimerHandler {
   Transport& transport() { return transport_; }
   bool secure() const { return secure_; }
   const PeerAddress& peer() const { return peer_; }  // the client, by the PROXY header where there is one
-  bool trusted() const { return trusted_; }          // peer() is one of trusted-proxies
+  // Looks again whether trusted-proxies has it: the list may be another one.
+  void judge_trust();
+  bool trusted() const { return trusted_; }  // peer() is one of trusted-proxies
   State state() const { return state_; }
   bool used() const { return used_; }  // has sent a byte
   Handle<Downstream> self() const { return self_; }

@@ -82,7 +82,7 @@ void Exchange::on_slot(const Choice& choice) {
   slot_held_ = connection_held_ = true;
   picked_ = worker_.loop().now();
   if (tried_count_ < std::size(tried_)) tried_[tried_count_++] = choice.backend;
-  count(worker_.shared().backends.at(choice.backend).counters.requests);
+  count(worker_.backends().at(choice.backend).counters.requests);
   if (transport_class_ == TransportClass::Feed) {
     WorkerMetrics::record(worker_.metrics().feed_selection_us, picked_ - started_);
   }
@@ -103,7 +103,7 @@ bool Exchange::use_pooled() {
     upstream_ = upstream;
     upstream_->lend(*this);
     worker_.metrics().upstream_reused.add();
-    count(worker_.shared().backends.at(choice_.backend).counters.connections_reused);
+    count(worker_.backends().at(choice_.backend).counters.connections_reused);
     on_connected();
     return true;
   }
@@ -111,7 +111,7 @@ bool Exchange::use_pooled() {
 }
 
 void Exchange::connect() {
-  Backend& backend = worker_.shared().backends.at(choice_.backend);
+  Backend& backend = worker_.backends().at(choice_.backend);
   const Options& options = worker_.options();
   const bool feed =
       transport_class_ == TransportClass::Feed && options.proxy_feed_read_buffer_bytes.bytes > 0;
@@ -139,7 +139,7 @@ void Exchange::connect() {
   worker_.metrics().upstream_opened.add();
   count(backend.counters.connections_opened);
   if (in_progress) return wait_for(Wait::Connect, true);
-  worker_.shared().passive.note_connect_success(choice_.backend);
+  worker_.shared().passive.note_connect_success(backend);
   on_connected();
 }
 
@@ -160,7 +160,7 @@ void Exchange::on_upstream_events() {
       return upstream_failed(UpstreamFailure::ConnectRefused, err);
     }
     upstream_->mark_connected();
-    worker_.shared().passive.note_connect_success(choice_.backend);
+    worker_.shared().passive.note_connect_success(worker_.backends().at(choice_.backend));
     return on_connected();
   }
   if (state_ != State::AwaitingHead && state_ != State::Responding) return;
@@ -208,12 +208,10 @@ void Exchange::release_upstream(bool reusable) {
   if (upstream_ != nullptr) {
     Upstream& upstream = *upstream_;
     upstream_ = nullptr;
-    Backend& backend = worker_.shared().backends.at(choice_.backend);
+    Backend& backend = worker_.backends().at(choice_.backend);
     count(backend.counters.bytes_out, request_.total_sent());
     count(backend.counters.bytes_in, response_bytes_);
-    const bool draining = backend.admin.load(std::memory_order_relaxed) != AdminState::Ready ||
-                          backend.reported_draining.load(std::memory_order_relaxed);
-    if (reusable && !draining && !worker_.shedding() && !upstream.transport().peer_finished()) {
+    if (reusable && !backend.taken_out() && !worker_.shedding() && !upstream.transport().peer_finished()) {
       worker_.pool().put(upstream);
       if (upstream.state() == Upstream::State::Closed) worker_.metrics().upstream_evicted.add();
     } else {

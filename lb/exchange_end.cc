@@ -200,7 +200,7 @@ AccessRecord Exchange::access_record() {
   record.end = end_;
   // The phases add up to the total: what a first attempt took is part of the wait for the last one.
   if (tried_count_ > 0) {
-    record.backend = worker_.shared().backends.at(choice_.backend).id;
+    record.backend = worker_.backends().at(choice_.backend).id;
     record.queue = picked_ - started_;
     if (connected_ >= picked_) {
       record.connect = connected_ - picked_;

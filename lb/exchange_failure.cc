@@ -16,17 +16,17 @@ constexpr std::string_view kRetryAfter = "Retry-After: 1\r\n";
 
 void Exchange::count_failure(UpstreamFailure failure, int err) {
   WorkerMetrics& metrics = worker_.metrics();
-  BackendCounters& counters = worker_.shared().backends.at(choice_.backend).counters;
+  BackendCounters& counters = worker_.backends().at(choice_.backend).counters;
   switch (failure) {
     case UpstreamFailure::ConnectRefused:
       metrics.backend_connect_errors.add();
       count(counters.connect_failures);
-      worker_.shared().passive.note_connect_failure(choice_.backend, err);
+      worker_.shared().passive.note_connect_failure(worker_.backends().at(choice_.backend), err);
       return;
     case UpstreamFailure::ConnectTimeout:
       metrics.backend_connect_timeouts.add();
       count(counters.connect_failures);
-      worker_.shared().passive.note_connect_failure(choice_.backend, ETIMEDOUT);
+      worker_.shared().passive.note_connect_failure(worker_.backends().at(choice_.backend), ETIMEDOUT);
       return;
     case UpstreamFailure::Broken:
       metrics.backend_resets.add();
@@ -47,11 +47,12 @@ void Exchange::count_failure(UpstreamFailure failure, int err) {
 
 // For outlier ejection: how the backend that was picked last did. Connects are health's.
 void Exchange::note_backend_failed(std::string_view what) {
-  worker_.shared().outliers.failed(choice_.backend, picked_, worker_.loop().now(), what);
+  worker_.shared().outliers.failed(worker_.backends().at(choice_.backend), picked_, worker_.loop().now(),
+                                   what);
 }
 
 void Exchange::note_backend_succeeded() {
-  worker_.shared().outliers.succeeded(choice_.backend, picked_, worker_.loop().now());
+  worker_.shared().outliers.succeeded(worker_.backends().at(choice_.backend), picked_, worker_.loop().now());
 }
 
 // Whether a second delivery of a request whose bytes may have arrived is harmless and possible.
@@ -128,7 +129,7 @@ void Exchange::upstream_failed(UpstreamFailure failure, int err) {
 void Exchange::retry() {
   retry_taken_ = true;
   worker_.metrics().retries.add();
-  count(worker_.shared().backends.at(choice_.backend).counters.retried_away);
+  count(worker_.backends().at(choice_.backend).counters.retried_away);
   release_upstream(false);
   request_.rewind();
   if (state_ != State::Queued) enter(State::Starting);
@@ -188,7 +189,7 @@ void Exchange::on_timer(Timer& timer) {
     case Wait::ResponseBody:
       metrics.backend_timeouts.add();
       note_end('s', 'D');
-      count(worker_.shared().backends.at(choice_.backend).counters.timeouts);
+      count(worker_.backends().at(choice_.backend).counters.timeouts);
       if (status_ < 500) note_backend_failed("stopped in the middle of a response");
       return cut();
     case Wait::ClientWrite:

@@ -262,7 +262,7 @@ Exchange::Step Exchange::begin_response(const ResponseHead& head, std::size_t he
   // starts.
   keep_downstream_ = client_keep_alive_ && request_.source_ended() &&
                      context.sink != BodyFraming::UntilClose && !worker_.ends_connections();
-  Backend& backend = worker_.shared().backends.at(choice_.backend);
+  Backend& backend = worker_.backends().at(choice_.backend);
   context.backend_id = backend.id;
   context.score = choice_.score;
   context.fallback = choice_.fallback;
@@ -309,7 +309,7 @@ Exchange::Step Exchange::begin_response(const ResponseHead& head, std::size_t he
 // The 101 that the request asked for: HTTP ends on both connections. The slot and the place among the
 // backend's connections are free again, since nothing here is work that waits for an end.
 Exchange::Step Exchange::begin_tunnel(const ResponseHead& head, std::size_t head_bytes) {
-  Backend& backend = worker_.shared().backends.at(choice_.backend);
+  Backend& backend = worker_.backends().at(choice_.backend);
   ResponseContext context;
   context.backend_id = backend.id;
   context.score = choice_.score;
@@ -456,7 +456,7 @@ void Exchange::response_broken() {
   const bool ours = end_.who == 'L';
   note_end('S', 'D');
   worker_.metrics().backend_resets.add();
-  count(worker_.shared().backends.at(choice_.backend).counters.response_failures);
+  count(worker_.backends().at(choice_.backend).counters.response_failures);
   if (!ours && status_ < 500) note_backend_failed("broke off a response");
   if (response_waits() && (pipe_.bytes() > 0 ? write_pipe() : write_response()) == Step::Gone) return;
   cut();

@@ -42,9 +42,9 @@ std::string_view write_request_id(Rng& rng, std::array<char, 32>& out) {
 void Exchange::start(const RequestHead& head, std::size_t head_bytes, Buffer& in) {
   method_ = head.method;
   request_head_bytes_ = static_cast<std::uint32_t>(head_bytes);
-  if (const AccessLog* log = worker_.shared().access_log; log != nullptr) {
+  if (worker_.shared().access_log != nullptr) {
     access_.begin(worker_.acquire_access_block());
-    access_.take(head, log->private_paths());
+    access_.take(head, worker_.options().access_log_private_paths);
   }
   http10_client_ = head.minor_version == 0;
   client_keep_alive_ = head.keep_alive;

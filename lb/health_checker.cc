@@ -14,6 +14,8 @@ namespace dlb::lb {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+// Of what data workers find out; more is lost to the log only.
+constexpr std::size_t kMailboxCapacity = 1024;
 
 std::int64_t ns(TimePoint t) { return t.time_since_epoch().count(); }
 
@@ -34,26 +36,36 @@ ProbeMethod probe_method(HealthMethod method) {
 // One backend's checks: schedule, probe, streak.
 class HealthChecker::Check final : public HeapTimerHandler, public HttpProbeHandler {
  public:
-  Check(HealthChecker& owner, TimerHeap& timers, std::uint32_t index)
+  Check(HealthChecker& owner, std::uint32_t index)
       : owner_(owner),
         index_(index),
-        schedule_(owner.loop_.now(), owner.options_.health_interval, index, owner.backends_.size()),
-        streak_(static_cast<std::uint32_t>(owner.options_.failure_limit)),
-        timer_(timers, *this),
-        probe_(owner.loop_, timers, *this) {
+        backend_(owner.backends_->shared_at(index)),
+        schedule_(owner.loop_.now(), owner.options_->health_interval, index, owner.backends_->size()),
+        streak_(static_cast<std::uint32_t>(owner.options_->failure_limit)),
+        timer_(owner.timers_, *this),
+        probe_(owner.loop_, owner.timers_, *this) {
     timer_.arm_at(schedule_.next());
   }
 
+  bool is_of(const std::shared_ptr<Backend>& backend) const { return backend_ == backend; }
   HealthStreak& streak() { return streak_; }
+
+  void apply() {
+    streak_.set_limit(static_cast<std::uint32_t>(owner_.options_->failure_limit));
+    if (owner_.options_->health_interval == schedule_.interval()) return;
+    schedule_.change(owner_.loop_.now(), owner_.options_->health_interval, index_, owner_.backends_->size());
+    timer_.arm_at(schedule_.next());
+  }
 
   void on_heap_timer(HeapTimer&) override {
     schedule_.advance(owner_.loop_.now());
     timer_.arm_at(schedule_.next());
-    const Options& options = owner_.options_;
-    Backend& backend = owner_.backends_.at(index_);
+    const Options& options = *owner_.options_;
+    Backend& backend = *backend_;
     ProbeRequest request;
     request.address = backend.address;
-    request.method = probe_method(options.health_method_kind);
+    method_ = options.health_method_kind;  // a reload may come before the answer
+    request.method = probe_method(method_);
     request.path = options.health_path;
     request.host = backend.authority();
     request.timeout = options.monitor_timeout;
@@ -67,13 +79,13 @@ class HealthChecker::Check final : public HeapTimerHandler, public HttpProbeHand
 
   void on_probe_done(HttpProbe&, const ProbeResult& result) override {
     if (result.failure == ProbeFailure::OurFault) {
-      count(owner_.backends_.at(index_).counters.probes_skipped);
+      count(backend_->counters.probes_skipped);
       return;
     }
     CheckVerdict verdict;
     if (!result.ok()) {
       verdict.error = result.error;
-    } else if (owner_.options_.health_method_kind == HealthMethod::Tcp) {
+    } else if (method_ == HealthMethod::Tcp) {
       verdict.kind = CheckVerdict::Kind::Passed;
     } else if (result.body_cut) {
       verdict.error = "check answered with a body over 64 KiB";
@@ -87,11 +99,13 @@ class HealthChecker::Check final : public HeapTimerHandler, public HttpProbeHand
  private:
   HealthChecker& owner_;
   const std::uint32_t index_;
+  const std::shared_ptr<Backend> backend_;
   ProbeSchedule schedule_;
   HealthStreak streak_;
   HeapTimer timer_;
   HttpProbe probe_;
   TimePoint began_{};
+  HealthMethod method_ = HealthMethod::Get;
 };
 
 CheckVerdict judge_answer(int status, std::string_view body) {
@@ -114,54 +128,69 @@ CheckVerdict judge_answer(int status, std::string_view body) {
   return verdict;
 }
 
-HealthChecker::HealthChecker(EventLoop& loop, TimerHeap& timers, const Options& options, BackendSet& backends,
-                             BackendEvents& events, Log& log)
+HealthChecker::HealthChecker(EventLoop& loop, TimerHeap& timers, const Options& options,
+                             const BackendSet& backends, BackendEvents& events, Log& log)
     : loop_(loop),
-      options_(options),
-      backends_(backends),
+      timers_(timers),
+      options_(&options),
+      backends_(&backends),
       events_(events),
       log_(log),
-      passive_mail_(loop, *this, backends.size() * 4 + 16) {
-  checks_.reserve(backends.size());
+      failure_limit_(0),
+      passive_mail_(loop, *this, kMailboxCapacity) {
+  apply(options, backends);
+}
+
+void HealthChecker::apply(const Options& options, const BackendSet& backends) {
+  options_ = &options;
+  backends_ = &backends;
+  failure_limit_.store(static_cast<std::uint32_t>(options.failure_limit), kRelaxed);
+  checks_.resize(backends.size());
   for (std::uint32_t i = 0; i < backends.size(); ++i) {
-    checks_.push_back(std::make_unique<Check>(*this, timers, i));
+    std::unique_ptr<Check>& check = checks_[i];
+    if (backends.at(i).gone()) {
+      check.reset();
+    } else if (check != nullptr && check->is_of(backends.shared_at(i))) {
+      check->apply();
+    } else {
+      check = std::make_unique<Check>(*this, i);
+    }
   }
 }
 
 HealthChecker::~HealthChecker() = default;
 
-void HealthChecker::note_connect_failure(std::uint32_t index, int err) {
-  Backend& backend = backends_.at(index);
+void HealthChecker::note_connect_failure(Backend& backend, int err) {
   backend.last_error.set(errno_error("connect " + backend.address.to_string(), err).text, wall_now_us());
   const std::uint32_t in_row = backend.connect_failures_in_row.fetch_add(1, kRelaxed) + 1;
-  if (in_row < static_cast<std::uint32_t>(options_.failure_limit)) return;
+  if (in_row < failure_limit_.load(kRelaxed)) return;
   backend.connect_down_at_ns.store(ns(monotonic_now()), kRelaxed);
   backend.accepting.store(false, kRelaxed);
   // Whoever flips it tells the control thread, which logs and closes idle connections. A full mailbox loses
   // only that.
-  if (backend.healthy.exchange(false, std::memory_order_acq_rel)) std::ignore = passive_mail_.post(index);
+  if (backend.healthy.exchange(false, std::memory_order_acq_rel))
+    std::ignore = passive_mail_.post(backend.index);
 }
 
-void HealthChecker::note_connect_success(std::uint32_t index) {
-  Backend& backend = backends_.at(index);
+void HealthChecker::note_connect_success(Backend& backend) {
   // Read first: the word stays shared between workers while all is well.
   if (backend.connect_failures_in_row.load(kRelaxed) != 0) backend.connect_failures_in_row.store(0, kRelaxed);
 }
 
 void HealthChecker::on_mail(std::uint32_t index) {
-  Backend& backend = backends_.at(index);
+  Backend& backend = backends_->at(index);
   if (backend.healthy.load(kRelaxed)) return;  // a check has brought it back meanwhile
   const std::uint32_t failures = backend.connect_failures_in_row.load(kRelaxed);
   log_.warn(
       "backend down: connects fail",
       {log_key("backend", backend.id), {"failures", failures}, {"reason", backend.last_error.get().text}});
-  backends_.note_change();
+  backends_->note_change();
   events_.on_backend_out(index);
 }
 
 void HealthChecker::finished(std::uint32_t index, const CheckVerdict& verdict, TimePoint began,
                              TimePoint now) {
-  Backend& backend = backends_.at(index);
+  Backend& backend = backends_->at(index);
   HealthStreak& streak = checks_[index]->streak();
   backend.checked_at_ns.store(ns(now), kRelaxed);
   backend.check_us.store(std::max<std::int64_t>(0, (now - began).count() / 1000), kRelaxed);
@@ -187,11 +216,11 @@ void HealthChecker::finished(std::uint32_t index, const CheckVerdict& verdict, T
   const bool accepting = verdict.connected && backend.connect_down_at_ns.load(kRelaxed) == 0;
   // Panic may use it from now on.
   const bool opened =
-      !backend.accepting.exchange(accepting, kRelaxed) && accepting && options_.panic_fallback;
+      !backend.accepting.exchange(accepting, kRelaxed) && accepting && options_->panic_fallback;
 
   if (drains && !was_draining) {
     log_.info("backend draining by its own word", {{"backend", backend.id}});
-    backends_.note_change();
+    backends_->note_change();
     events_.on_backend_out(index);
   }
   if (verdict.kind == CheckVerdict::Kind::Passed && outliers_ != nullptr) {
@@ -202,7 +231,7 @@ void HealthChecker::finished(std::uint32_t index, const CheckVerdict& verdict, T
 }
 
 void HealthChecker::log_panic() {
-  const bool panic = in_panic(backends_, options_);
+  const bool panic = in_panic(*backends_, *options_);
   if (panic == panic_) return;
   panic_ = panic;
   if (panic) {
@@ -213,7 +242,7 @@ void HealthChecker::log_panic() {
 }
 
 void HealthChecker::publish(std::uint32_t index, const CheckVerdict& verdict, bool more_capacity) {
-  Backend& backend = backends_.at(index);
+  Backend& backend = backends_->at(index);
   const bool up = checks_[index]->streak().state() == HealthState::Up &&
                   backend.connect_down_at_ns.load(std::memory_order_acquire) == 0;
   const bool was_up = backend.healthy.exchange(up, std::memory_order_acq_rel);
@@ -228,7 +257,7 @@ void HealthChecker::publish(std::uint32_t index, const CheckVerdict& verdict, bo
     log_.warn("backend down", {log_key("backend", backend.id), {"reason", verdict.error}});
   }
   if (up == was_up && !more_capacity) return;
-  backends_.note_change();
+  backends_->note_change();
   if (up || more_capacity) {
     events_.on_capacity_change(index);
   } else {

@@ -16,6 +16,7 @@
 // Checks run on the control loop; note_connect_*() on any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -50,7 +51,8 @@ CheckVerdict judge_answer(int status, std::string_view body);
 class HealthChecker final : public PassiveHealth, public MailboxHandler<std::uint32_t> {
  public:
   // Sends the first check of every backend at once, further ones spread over the interval.
-  HealthChecker(EventLoop& loop, TimerHeap& timers, const Options& options, BackendSet& backends,
+  // `options` and `backends` must outlive it, or the next apply().
+  HealthChecker(EventLoop& loop, TimerHeap& timers, const Options& options, const BackendSet& backends,
                 BackendEvents& events, Log& log);
   HealthChecker(const HealthChecker&) = delete;
   HealthChecker& operator=(const HealthChecker&) = delete;
@@ -58,10 +60,13 @@ class HealthChecker final : public PassiveHealth, public MailboxHandler<std::uin
 
   // Checks that pass are told to `outliers` from now on. Before the first.
   void tell_of_passes(OutlierMonitor& outliers) { outliers_ = &outliers; }
+  // From now on, by these: checks of backends that stay keep their streak and, unless the interval is another
+  // one, their time; new backends are checked at once; those that are gone no more.
+  void apply(const Options& options, const BackendSet& backends);
 
   // Any thread.
-  void note_connect_failure(std::uint32_t backend, int err) override;
-  void note_connect_success(std::uint32_t backend) override;
+  void note_connect_failure(Backend& backend, int err) override;
+  void note_connect_success(Backend& backend) override;
 
   // A data worker's failed connects have taken a backend out.
   void on_mail(std::uint32_t backend) override;
@@ -74,14 +79,16 @@ class HealthChecker final : public PassiveHealth, public MailboxHandler<std::uin
   void publish(std::uint32_t index, const CheckVerdict& verdict, bool more_capacity);
 
   EventLoop& loop_;
-  const Options& options_;
-  BackendSet& backends_;
+  TimerHeap& timers_;
+  const Options* options_;
+  const BackendSet* backends_;
   BackendEvents& events_;
   Log& log_;
   OutlierMonitor* outliers_ = nullptr;
+  std::atomic<std::uint32_t> failure_limit_;  // for the data workers
   Mailbox<std::uint32_t> passive_mail_;
-  std::vector<std::unique_ptr<Check>> checks_;
-  bool panic_ = false;  // as last logged
+  std::vector<std::unique_ptr<Check>> checks_;  // by index; null: gone
+  bool panic_ = false;                          // as last logged
 };
 
 }  // namespace dlb::lb

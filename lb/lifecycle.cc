@@ -12,7 +12,7 @@ Lifecycle::Lifecycle(EventLoop& loop, TimerHeap& timers, Shared& shared, StatusP
     : loop_(loop), shared_(shared), pages_(pages), timer_(timers, *this) {}
 
 void Lifecycle::start() {
-  deadline_ = loop_.now() + shared_.options.monitor_timeout;
+  deadline_ = loop_.now() + options()->monitor_timeout;
   timer_.arm_at(loop_.now());
 }
 
@@ -20,14 +20,17 @@ void Lifecycle::tell_workers(WorkerMail::Kind kind) {
   for (Worker* worker : shared_.workers) std::ignore = worker->post({kind});
 }
 
+std::shared_ptr<const Options> Lifecycle::options() const { return shared_.configuration.current()->options; }
+
 bool Lifecycle::all_checked() const {
-  for (const auto& pool : shared_.tunnel_pools) {
+  const auto configuration = shared_.configuration.current();
+  for (const auto& pool : configuration->pools) {
     for (const auto& backend : pool->backends) {
       if (backend->http == nullptr && !backend->checked.load(std::memory_order_relaxed)) return false;
     }
   }
-  return std::all_of(shared_.backends.begin(), shared_.backends.end(), [](const auto& backend) {
-    return backend->checked_at_ns.load(std::memory_order_relaxed) != 0;
+  return std::ranges::all_of(configuration->backends, [](const auto& backend) {
+    return backend->gone() || backend->checked_at_ns.load(std::memory_order_relaxed) != 0;
   });
 }
 
@@ -53,15 +56,13 @@ std::uint64_t tunnels_to_keep(std::uint64_t open, Duration left, Duration total)
 void Lifecycle::close_tunnels_due() {
   for (std::size_t i = 0; i < shared_.workers.size(); ++i) {
     Worker& worker = *shared_.workers[i];
-    const std::uint64_t keep =
-        tunnels_to_keep(tunnels_[i], deadline_ - loop_.now(), shared_.options.tunnel_drain_timeout);
+    const std::uint64_t keep = tunnels_to_keep(tunnels_[i], deadline_ - loop_.now(), tunnel_drain_timeout_);
     if (worker.open_tunnels() <= keep) continue;
     std::ignore = worker.post({WorkerMail::Kind::KeepTunnels, 0, static_cast<std::uint32_t>(keep)});
   }
 }
 
 void Lifecycle::enter(State state) {
-  const Options& options = shared_.options;
   state_ = state;
   switch (state) {
     case State::Warming:
@@ -70,16 +71,16 @@ void Lifecycle::enter(State state) {
       tell_workers(WorkerMail::Kind::StartAccepting);
       return;
     case State::Notice:
-      shared_.log.info("draining", {{"notice_ms", options.drain_notice.count() / 1'000'000},
+      shared_.log.info("draining", {{"notice_ms", options()->drain_notice.count() / 1'000'000},
                                     {"connections", open_connections()}});
       shared_.draining.store(true, std::memory_order_relaxed);
       pages_.set_draining();
       tell_workers(WorkerMail::Kind::BeginDrain);
-      deadline_ = loop_.now() + options.drain_notice;
+      deadline_ = loop_.now() + options()->drain_notice;
       break;
     case State::Draining:
       tell_workers(WorkerMail::Kind::StopAccepting);
-      deadline_ = loop_.now() + options.drain_timeout;
+      deadline_ = loop_.now() + options()->drain_timeout;
       break;
     case State::Tunnels:
       connections_cut_ = open_connections() - open_tunnels();
@@ -87,7 +88,8 @@ void Lifecycle::enter(State state) {
       tunnels_.clear();
       for (const Worker* worker : shared_.workers) tunnels_.push_back(worker->open_tunnels());
       shared_.log.info("closing tunnels", {{"tunnels", open_tunnels()}});
-      deadline_ = loop_.now() + options.tunnel_drain_timeout;
+      tunnel_drain_timeout_ = options()->tunnel_drain_timeout;
+      deadline_ = loop_.now() + tunnel_drain_timeout_;
       break;
     case State::Cutting:
       connections_cut_ += open_connections();
@@ -130,9 +132,8 @@ void Lifecycle::on_heap_timer(HeapTimer&) {
     case State::Draining:
       if (open_connections() == 0) return enter(State::Stopped);
       if (now < deadline_ && open_connections() > open_tunnels()) break;
-      return enter(shared_.options.tunnel_drain_timeout > Duration::zero() && open_tunnels() > 0
-                       ? State::Tunnels
-                       : State::Cutting);
+      return enter(options()->tunnel_drain_timeout > Duration::zero() && open_tunnels() > 0 ? State::Tunnels
+                                                                                            : State::Cutting);
     case State::Tunnels:
       if (open_connections() == 0) return enter(State::Stopped);
       if (now >= deadline_) return enter(State::Cutting);

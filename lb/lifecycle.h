@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "common/clock.h"
@@ -44,6 +45,7 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
  private:
   static constexpr Duration kPoll = std::chrono::milliseconds(10);
 
+  std::shared_ptr<const Options> options() const;  // of the configuration in force
   void enter(State state);
   void tell_workers(WorkerMail::Kind kind);
   bool all_checked() const;
@@ -56,6 +58,7 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
   StatusPages& pages_;
   HeapTimer timer_;
   TimePoint deadline_{};
+  Duration tunnel_drain_timeout_{};
   State state_ = State::Warming;
   std::vector<std::uint64_t> tunnels_;  // of each worker, when their turn came
   std::uint64_t connections_cut_ = 0;

@@ -1,7 +1,8 @@
 // lb: reads its options, builds the object graph top-down, runs the threads until a drain has ended.
 //
-//   Options ─▶ Log ─▶ BackendSet ─▶ StatusPages ─▶ Control ─▶ Shared ─▶ Workers ─▶ Lifecycle ─▶ signals
-//   threads: main (signals, lifecycle) · control (checks, polls, samples) · one per worker (all traffic)
+//   Options ─▶ Log ─▶ Configuration ─▶ StatusPages ─▶ Control ─▶ Shared ─▶ Workers ─▶ Reloader ─▶ Lifecycle
+//   threads: main (signals, lifecycle) · control (checks, polls, samples, reloads) · one per worker (all
+//   traffic)
 //
 // Exit codes: 0 drained, 1 failed at run time (port in use), 2 bad usage or configuration.
 #include <unistd.h>
@@ -14,7 +15,6 @@
 #include <thread>
 #include <vector>
 
-#include "common/cgroup.h"
 #include "common/event_loop.h"
 #include "common/log.h"
 #include "common/signals.h"
@@ -27,6 +27,7 @@
 #include "lb/listener.h"
 #include "lb/metric_rows.h"
 #include "lb/options.h"
+#include "lb/reloader.h"
 #include "lb/shared.h"
 #include "lb/status_pages.h"
 #include "lb/tls_certificates.h"
@@ -37,7 +38,6 @@ namespace {
 
 constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
-constexpr std::int64_t kMaxWorkers = 64;
 
 int fail(const std::string& text, int code) {
   std::fprintf(stderr, "lb: %s\n", text.c_str());
@@ -63,15 +63,15 @@ class EventsToWorkers final : public BackendEvents {
 
 class Signals final : public SignalHandler {
  public:
-  Signals(Lifecycle& lifecycle, Shared& shared) : lifecycle_(lifecycle), shared_(shared) {}
+  Signals(Lifecycle& lifecycle, Reloader& reloader, Shared& shared)
+      : lifecycle_(lifecycle), reloader_(reloader), shared_(shared) {}
   void on_signal(int number) override {
     switch (number) {
       case SIGUSR1:
         if (shared_.access_log != nullptr) shared_.access_log->reopen();
         return;
       case SIGHUP:
-        if (shared_.certificates != nullptr) return shared_.certificates->reload(shared_.log);
-        return shared_.log.info("SIGHUP: nothing to read again without tls-listen");
+        return reloader_.request();
       default:
         return lifecycle_.on_signal(number);
     }
@@ -79,11 +79,20 @@ class Signals final : public SignalHandler {
 
  private:
   Lifecycle& lifecycle_;
+  Reloader& reloader_;
   Shared& shared_;
 };
 
-int run(Options& options, const LoadedOptions& loaded, TlsCertificates* certificates,
-        const std::vector<std::string>& warnings) {
+std::shared_ptr<const Configuration> first_configuration(Options options) {
+  auto values = std::make_shared<const Options>(std::move(options));
+  Configuration first{
+      .options = values, .backends = *make_backend_set(*values), .pools = {}, .loaded_at_us = wall_now_us()};
+  first.pools = make_tunnel_pools(*values, first.backends);
+  return std::make_shared<const Configuration>(std::move(first));
+}
+
+int run(Options options, const LoadedOptions& loaded, const OptionSources& sources,
+        TlsCertificates* certificates, const std::vector<std::string>& warnings) {
   LogConfig log_config;
   log_config.level = parse_log_level(options.log_level).value_or(LogLevel::Info);
   log_config.format = parse_log_format(options.log_format).value_or(LogFormat::Text);
@@ -91,7 +100,7 @@ int run(Options& options, const LoadedOptions& loaded, TlsCertificates* certific
   for (const std::string& warning : warnings) log.warn(warning);
   auto listeners = open_listeners(options, loaded);
   if (!listeners) return fail(listeners.error().text, kExitFailed);
-  if (options.workers == 0) options.workers = std::min<std::int64_t>(Cgroup().cpu_count(), kMaxWorkers);
+  resolve_workers(options);
 
   auto access_log = AccessLog::open(options, log);
   if (!access_log) {
@@ -100,21 +109,23 @@ int run(Options& options, const LoadedOptions& loaded, TlsCertificates* certific
         kExitFailed);
   }
 
-  const std::unique_ptr<BackendSet> backends = make_backend_set(options);
-  const DescriptorPlan descriptors = raise_descriptor_limit(options, backends->size(), log);
-  TunnelPools pools = make_tunnel_pools(options, *backends);
+  const DescriptorPlan descriptors = raise_descriptor_limit(options, options.backends.size(), log);
+  const std::shared_ptr<const Configuration> first = first_configuration(std::move(options));
+  const auto worker_count = static_cast<std::uint32_t>(first->options->workers);
+  ConfigurationStore configuration(first);
   SystemSample system;
   MemoryState memory;
-  StatusPages pages(options, *backends, system, memory, log);
-  pages.set_tunnel_pools(pools);
+  ReloadFigures reloads;
+  StatusPages pages(configuration, system, memory, log);
   EventsToWorkers events;
-  Control control(options, *backends, pools, system, memory, events, log);
-  Shared shared(options, *backends, pools, memory, control.passive(), control.outliers(), pages, log);
+  Control control(first, system, memory, events, log);
+  Shared shared(configuration, memory, control.passive(), control.outliers(), pages, log);
   shared.access_log = access_log->get();
   pages.set_access_log(shared.access_log);
   pages.set_ejections(control.outliers().counters());
   shared.certificates = certificates;
   pages.set_certificates(certificates);
+  pages.set_reloads(&reloads);
   events.bind(shared.workers);
 
   shared.client_cap = descriptors.client_cap;
@@ -122,17 +133,17 @@ int run(Options& options, const LoadedOptions& loaded, TlsCertificates* certific
   shared.listeners = std::move(*listeners);
   std::vector<std::unique_ptr<Worker>> workers;
   const auto seed = static_cast<std::uint64_t>(wall_now_us());
-  for (std::int64_t i = 0; i < options.workers; ++i) {
-    const auto index = static_cast<std::uint32_t>(i);
+  for (std::uint32_t index = 0; index < worker_count; ++index) {
     workers.push_back(std::make_unique<Worker>(shared, index, seed + index));
     shared.workers.push_back(workers.back().get());
     pages.add_worker(workers.back()->metrics(), workers.back()->router());
   }
+  Reloader reloader(sources, control, shared, reloads);
 
   EventLoop loop;
   TimerHeap timers(loop);
   Lifecycle lifecycle(loop, timers, shared, pages);
-  Signals handler(lifecycle, shared);
+  Signals handler(lifecycle, reloader, shared);
   SignalSource signals(loop, {SIGTERM, SIGINT, SIGHUP, SIGUSR1}, handler);
 
   control.start();
@@ -142,8 +153,8 @@ int run(Options& options, const LoadedOptions& loaded, TlsCertificates* certific
   lifecycle.start();
   log.info("balancer started", {{"version", DLB_VERSION},
                                 {"listen", local_address(shared.listeners.front().fd.get()).to_string()},
-                                {"backends", backends->size()},
-                                {"policy", options.policy},
+                                {"backends", first->backends.size()},
+                                {"policy", first->options->policy},
                                 {"workers", workers.size()},
                                 {"pid", ::getpid()}});
   loop.run();
@@ -162,11 +173,12 @@ int main(int argc, char** argv) {
   using namespace dlb;
   using namespace dlb::lb;
   if (argc == 2 && std::string_view(argv[1]) == "--metrics-markdown") {  // for the README
-    std::printf("%s\n%s\n%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
+    std::printf("%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
                 metrics_markdown(tunnel_metric_rows()).c_str(),
                 metrics_markdown(tunnel_backend_metric_rows(), "listener, backend").c_str(),
                 metrics_markdown(tls_metric_rows()).c_str(), metrics_markdown(proxy_metric_rows()).c_str(),
                 metrics_markdown(outlier_metric_rows()).c_str(),
+                metrics_markdown(reload_metric_rows()).c_str(),
                 metrics_markdown(backend_metric_rows(), "backend").c_str());
     return 0;
   }
@@ -179,19 +191,18 @@ int main(int argc, char** argv) {
     if (auto finished = finish_options(*loaded, options); !finished)
       return fail(finished.error().text, kExitUsage);
   }
-  TlsCertificates certificates(options.tls_cert, options.tls_key);
+  TlsCertificates certificates;
   const bool with_tls = !options.tls_listen.empty();
   std::vector<std::string> warnings;
   if (with_tls && (action == OptionAction::Run || action == OptionAction::Check)) {
-    if (auto read = certificates.load(warnings); !read) {
-      const std::string& text = read.error().text;  // begins with the file's name
-      return fail(loaded->at(text.starts_with(options.tls_key) ? "tls-key" : "tls-cert", text).text,
-                  kExitUsage);
-    }
+    auto context = TlsCertificates::read(options, *loaded, warnings);
+    if (!context) return fail(context.error().text, kExitUsage);
+    certificates.use(std::move(*context));
   }
   if (action == OptionAction::Check) {
     for (const std::string& warning : warnings) std::fprintf(stderr, "lb: warning: %s\n", warning.c_str());
   }
   if (const auto code = finish_action(kOptionTable, *loaded, options)) return *code;
-  return run(options, *loaded, with_tls ? &certificates : nullptr, warnings);
+  return run(std::move(options), *loaded, {argc, argv, environ}, with_tls ? &certificates : nullptr,
+             warnings);
 }

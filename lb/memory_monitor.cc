@@ -12,6 +12,10 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
+MemoryLimits limits_of(const Options& options) {
+  return {options.lb_max_memory, static_cast<std::int64_t>(options.lb_max_socket_bytes.bytes)};
+}
+
 }  // namespace
 
 std::string_view guard_reason_name(MemoryGuard::Reason reason) {
@@ -32,10 +36,12 @@ MemoryMonitor::MemoryMonitor(TimerHeap& timers, const Options& options, MemorySt
       events_(events),
       log_(log),
       cgroup_(CgroupPaths{.cgroup_root = options.cgroup_root}),
-      guard_({options.lb_max_memory, static_cast<std::int64_t>(options.lb_max_socket_bytes.bytes)}),
+      guard_(limits_of(options)),
       timer_(timers, *this) {
   timer_.arm_at(monotonic_now());
 }
+
+void MemoryMonitor::apply(const Options& options) { guard_.set_limits(limits_of(options)); }
 
 void MemoryMonitor::on_heap_timer(HeapTimer& timer) {
   sample();

@@ -39,6 +39,8 @@ class MemoryMonitor final : public HeapTimerHandler {
   MemoryMonitor(const MemoryMonitor&) = delete;
   MemoryMonitor& operator=(const MemoryMonitor&) = delete;
 
+  // Other limits from the next reading on.
+  void apply(const Options& options);
   void on_heap_timer(HeapTimer& timer) override;
 
  private:

@@ -26,8 +26,11 @@ std::uint64_t LbTotals::picks(std::uint64_t Router::Counters::*member) const {
 
 std::uint64_t LbTotals::sum_backends(std::atomic<std::uint64_t> BackendCounters::*member) const {
   std::uint64_t total = 0;
-  for (const auto& backend : backends) total += (backend->counters.*member).load(std::memory_order_relaxed);
-  return total;
+  for (const auto& backend : backends) {
+    if (backend->counted.load(std::memory_order_relaxed))
+      total += (backend->counters.*member).load(std::memory_order_relaxed);
+  }
+  return total + (backends.departed().*member).load(std::memory_order_relaxed);
 }
 
 Quantiles LbTotals::quantiles(SampleWindow WorkerMetrics::*member) const {
@@ -48,9 +51,7 @@ std::uint64_t LbTotals::healthy_backends() const {
   constexpr auto relaxed = std::memory_order_relaxed;
   std::uint64_t healthy = 0;
   for (const auto& backend : backends) {
-    const bool in_service =
-        backend->admin.load(relaxed) == AdminState::Ready && !backend->reported_draining.load(relaxed);
-    if (in_service && backend->healthy.load(relaxed)) ++healthy;
+    if (!backend->taken_out() && backend->healthy.load(relaxed)) ++healthy;
   }
   return healthy;
 }

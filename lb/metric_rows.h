@@ -16,6 +16,7 @@
 #include "lb/metrics.h"
 #include "lb/options.h"
 #include "lb/outlier_counters.h"
+#include "lb/reload_figures.h"
 #include "lb/router.h"
 #include "lb/system_monitor.h"
 #include "lb/tls_certificates.h"
@@ -39,6 +40,9 @@ struct LbTotals {
   const AccessLog* access_log = nullptr;          // null: off
   const TlsCertificates* certificates = nullptr;  // null: no TLS
   const OutlierCounters* ejections = nullptr;     // null: all 0
+  const ReloadFigures* reloads = nullptr;         // null: none
+  std::uint64_t generation = 1;                   // of the configuration
+  std::int64_t configured_at_us = 0;              // likewise, since 1970
 
   std::uint64_t sum(WorkerCount WorkerMetrics::*member) const;
   std::uint64_t max(WorkerCount WorkerMetrics::*member) const;
@@ -73,13 +77,16 @@ std::span<const MetricRow> tunnel_backend_metric_rows();  // of TunnelFigures, l
 std::span<const MetricRow> tls_metric_rows();             // of LbTotals too
 std::span<const MetricRow> proxy_metric_rows();           // of LbTotals too
 std::span<const MetricRow> outlier_metric_rows();         // of LbTotals too
+std::span<const MetricRow> reload_metric_rows();          // of LbTotals too
 std::span<const MetricRow> backend_metric_rows();         // of BackendFigures, label `backend`
 std::span<const MetricRow>
 backend_counter_rows();  // those of them that /lb/status does not show in words of its own
 
 // The layer-4 listeners with their backends: as `"tunnel_pools":[…]` of the object that `json` is in, and in
 // Prometheus' format.
-void write_tunnel_pools(JsonWriter& json, std::span<const std::unique_ptr<TunnelPool>> pools, TimePoint now);
-void append_tunnel_pools(std::string& out, std::span<const std::unique_ptr<TunnelPool>> pools, TimePoint now);
+void write_tunnel_pools(JsonWriter& json, std::span<const std::shared_ptr<const TunnelPool>> pools,
+                        TimePoint now);
+void append_tunnel_pools(std::string& out, std::span<const std::shared_ptr<const TunnelPool>> pools,
+                         TimePoint now);
 
 }  // namespace dlb::lb

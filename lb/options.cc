@@ -1,4 +1,4 @@
-// The rows of the balancer's options, and the rules that go across them. Start-up and (later) reload only.
+// The rows of the balancer's options, and the rules that go across them. Start-up and reload only.
 #include "lb/options.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,8 @@ constexpr OptionRow kBackendRows[] = {
 constexpr std::string_view kTcpPolicies[] = {"round_robin", "least_conn"};
 
 constexpr OptionRow kTcpRows[] = {
-    option<&TcpOption::listen>("listen", {.unit = "address", .help = "Where it listens."}),
+    option<&TcpOption::listen>("listen",
+                               {.unit = "address", .apply = Apply::Restart, .help = "Where it listens."}),
     option<&TcpOption::policy>("policy",
                                {.choices = kTcpPolicies, .help = "How a connection's backend is chosen."}),
     option<&TcpOption::backends>("backends",
@@ -46,16 +47,19 @@ constexpr OptionRow kTcpRows[] = {
 
 constexpr OptionRow kRows[] = {
     // Listening
-    option<&Options::listen>("listen", {.unit = "address", .help = "Public HTTP listener."}),
-    option<&Options::tls_listen>("tls-listen",
-                                 {.unit = "address", .help = "Public HTTPS listener; \"\": none."}),
+    option<&Options::listen>("listen",
+                             {.unit = "address", .apply = Apply::Restart, .help = "Public HTTP listener."}),
+    option<&Options::tls_listen>(
+        "tls-listen",
+        {.unit = "address", .apply = Apply::Restart, .help = "Public HTTPS listener; \"\": none."}),
     option<&Options::tls_cert>(
         "tls-cert",
         {.unit = "file", .help = "PEM certificate of tls-listen, its chain behind it; SIGHUP re-reads."}),
     option<&Options::tls_key>("tls-key",
                               {.unit = "file", .help = "PEM key of tls-cert, unencrypted; SIGHUP re-reads."}),
-    option<&Options::workers>("workers",
-                              {.min = 0, .max = 64, .help = "Data threads; 0: one per CPU of the quota."}),
+    option<&Options::workers>(
+        "workers",
+        {.min = 0, .max = 64, .apply = Apply::Restart, .help = "Data threads; 0: one per CPU of the quota."}),
     option<&Options::public_status>(
         "public-status", {.help = "Serve /lb/health, /lb/status and /lb/metrics on the public listener."}),
 
@@ -70,8 +74,10 @@ constexpr OptionRow kRows[] = {
     // Layer 4
     option_tables<&Options::tcp>("tcp", kTcpRows,
                                  "One layer-4 listener: listen, policy, backends, send-proxy-protocol."),
-    option<&Options::wss_listen>(
-        "wss-listen", {.unit = "address", .help = "Passes TLS through to the backends' wss; empty: off."}),
+    option<&Options::wss_listen>("wss-listen",
+                                 {.unit = "address",
+                                  .apply = Apply::Restart,
+                                  .help = "Passes TLS through to the backends' wss; empty: off."}),
     option<&Options::wss_backends>(
         "wss-backends",
         {.unit = "addresses", .help = "Short form: HOST:PORT,HOST:PORT, the wss of each backend in order."}),
@@ -271,10 +277,11 @@ constexpr OptionRow kRows[] = {
         "accept-proxy-protocol",
         {.help = "listen and tls-listen take only peers in trusted-proxies, and a PROXY header first."}),
     option<&Options::socket_read_buffer_bytes>(
-        "socket-read-buffer-bytes", {.max = mib(64), .help = "Of every connection; 0: tuned by the kernel."}),
+        "socket-read-buffer-bytes",
+        {.max = mib(64), .apply = Apply::Restart, .help = "Of every connection; 0: tuned by the kernel."}),
     option<&Options::socket_write_buffer_bytes>(
         "socket-write-buffer-bytes",
-        {.max = mib(64), .help = "Of every connection; 0: tuned by the kernel."}),
+        {.max = mib(64), .apply = Apply::Restart, .help = "Of every connection; 0: tuned by the kernel."}),
     option<&Options::client_feed_write_buffer_bytes>(
         "client-feed-write-buffer-bytes",
         {.max = mib(64), .help = "Socket write buffer of a client from its first feed on; 0: not set."}),
@@ -302,20 +309,25 @@ constexpr OptionRow kRows[] = {
                                           {.max = mib(1024 * 1024),
                                            .help = "TCP socket memory at which new requests get 503; from "
                                                    "half of it on new sockets are small. 0: off."}),
-    option<&Options::cgroup_root>("cgroup-root",
-                                  {.unit = "folder", .help = "Where the cgroup file systems are."}),
+    option<&Options::cgroup_root>(
+        "cgroup-root",
+        {.unit = "folder", .apply = Apply::Restart, .help = "Where the cgroup file systems are."}),
 
     // Logging
-    option<&Options::access_log>(
-        "access-log", {.unit = "file", .help = "A line for each request; -: standard output, or off."}),
-    option<&Options::access_log_format>(
-        "access-log-format",
-        {.choices = kAccessFormats, .help = "Lines as nginx and Apache write them, or JSON lines."}),
+    option<&Options::access_log>("access-log",
+                                 {.unit = "file",
+                                  .apply = Apply::Restart,
+                                  .help = "A line for each request; -: standard output, or off."}),
+    option<&Options::access_log_format>("access-log-format",
+                                        {.choices = kAccessFormats,
+                                         .apply = Apply::Restart,
+                                         .help = "Lines as nginx and Apache write them, or JSON lines."}),
     option<&Options::access_log_private_paths>(
         "access-log-private-paths", {.unit = "paths", .help = "The query of these paths is not logged."}),
     option<&Options::log_level>("log-level", {.choices = kLogLevels, .help = "Least level that is logged."}),
-    option<&Options::log_format>("log-format",
-                                 {.choices = kLogFormats, .help = "Lines of key=value, or JSON lines."}),
+    option<&Options::log_format>(
+        "log-format",
+        {.choices = kLogFormats, .apply = Apply::Restart, .help = "Lines of key=value, or JSON lines."}),
 };
 
 Error located(std::string_view place, std::string_view text) {
@@ -495,6 +507,7 @@ const OptionTable kOptionTable = {
         "and latency.",
     .environment_prefix = "LB_",
     .rows = kRows,
+    .apply = Apply::Live,
 };
 
 Result<void> finish_options(const LoadedOptions& loaded, Options& options) {

@@ -3,7 +3,8 @@
 // table come from it. A setting whose feature is not there yet is not declared, so that it is refused instead
 // of silently ignored.
 //
-// Plain values, no behaviour. Made once at start; the data path reads it through a const reference.
+// Plain values, no behaviour. Made at start and by each reload, then never changed; the data path reads it
+// through its Configuration. Rows that need a restart say so; reloads change all others.
 #pragma once
 
 #include <cstdint>

@@ -18,8 +18,7 @@ std::int64_t ns(TimePoint t) { return t.time_since_epoch().count(); }
 std::int64_t ms(Duration d) { return d.count() / 1'000'000; }
 
 bool in_service(const Backend& backend) {
-  return backend.healthy.load(kRelaxed) && backend.admin.load(kRelaxed) == AdminState::Ready &&
-         !backend.reported_draining.load(kRelaxed) && !backend.memory_blocked.load(kRelaxed) &&
+  return !backend.taken_out() && backend.healthy.load(kRelaxed) && !backend.memory_blocked.load(kRelaxed) &&
          backend.weight.load(kRelaxed) > 0;
 }
 
@@ -45,49 +44,77 @@ std::string_view reason_name(OutlierReason reason) {
 }  // namespace
 
 OutlierMonitor::OutlierMonitor(EventLoop& loop, TimerHeap& timers, const Options& options,
-                               BackendSet& backends, BackendEvents& events, Log& log, std::uint64_t seed)
+                               const BackendSet& backends, BackendEvents& events, Log& log,
+                               std::uint64_t seed)
     : loop_(loop),
-      backends_(backends),
       events_(events),
       log_(log),
-      check_ends_ejection_(options.check_ends_ejection),
-      rules_(rules_of(options)),
       mail_(loop, *this, kMailboxCapacity),
       sample_timer_(timers, *this),
       end_timer_(timers, *this),
-      detector_(rules_, seed) {
-  if (rules_.max_percent > 0) sample_timer_.arm_at(monotonic_now() + kSampleInterval);
+      backends_(backends),
+      detector_(rules_of(options), seed) {
+  apply(options, backends);
+}
+
+void OutlierMonitor::apply(const Options& options, const BackendSet& backends) {
+  const bool enabled = options.max_ejected_percent > 0;
+  check_ends_ejection_ = options.check_ends_ejection;
+  {
+    const std::lock_guard lock(mutex_);
+    const BackendSet before = std::exchange(backends_, backends);
+    detector_.set_rules(rules_of(options));
+    for (std::uint32_t i = 0; i < backends.size(); ++i) {
+      const bool stays = i < before.size() && before.shared_at(i) == backends.shared_at(i);
+      if (enabled && stays && !backends.at(i).gone()) continue;
+      detector_.forget(i);
+      backends.at(i).ejection.failures_in_row.store(0, kRelaxed);
+      if (backends.at(i).ejected_until_ns.load(kRelaxed) != 0) publish(i, loop_.now());
+    }
+  }
+  if (enabled && !enabled_.exchange(true, kRelaxed)) {
+    sample_timer_.arm_at(monotonic_now() + kSampleInterval);
+  } else if (!enabled) {
+    enabled_.store(false, kRelaxed);
+    sample_timer_.cancel();
+  }
 }
 
 // --- outcomes, on any thread
 
-void OutlierMonitor::failed(std::uint32_t index, TimePoint picked, TimePoint now, std::string_view what) {
-  Backend& backend = backends_.at(index);
+// False: its place has another one, or has none yet. A worker may be a reload ahead or behind. Under the
+// mutex.
+bool OutlierMonitor::knows(const Backend& backend) const {
+  return backend.index < backends_.size() && &backends_.at(backend.index) == &backend;
+}
+
+void OutlierMonitor::failed(Backend& backend, TimePoint picked, TimePoint now, std::string_view what) {
   if (ns(picked) < backend.ejection.judged_from_ns.load(kRelaxed)) return;
   const std::uint32_t in_row = backend.ejection.failures_in_row.fetch_add(1, kRelaxed) + 1;
-  if (rules_.max_percent <= 0) return;
-  if (in_row < rules_.failures_in_row && backend.ejected_until_ns.load(kRelaxed) == 0) return;
+  if (!enabled_.load(kRelaxed)) return;
+  if (in_row < OutlierRules{}.failures_in_row && backend.ejected_until_ns.load(kRelaxed) == 0) return;
   OutlierDecision decision;
   {
     const std::lock_guard lock(mutex_);
+    if (!knows(backend)) return;
     look_at_peers();
-    decision = detector_.failed(index, peers_, now);
-    apply(index, decision, now, what);
+    decision = detector_.failed(backend.index, peers_, now);
+    apply(backend.index, decision, now, what);
   }
-  tell(index, decision, now, what);
+  tell(backend, decision, now, what);
 }
 
 // While a backend is ejected or on probation.
-void OutlierMonitor::note_recovery(std::uint32_t index, TimePoint picked, TimePoint now) {
-  const std::int64_t judged_from = backends_.at(index).ejection.judged_from_ns.load(kRelaxed);
-  if (ns(picked) < judged_from) return;
+void OutlierMonitor::note_recovery(Backend& backend, TimePoint picked, TimePoint now) {
+  if (ns(picked) < backend.ejection.judged_from_ns.load(kRelaxed)) return;
   OutlierDecision decision;
   {
     const std::lock_guard lock(mutex_);
-    decision = detector_.succeeded(index, now);
-    apply(index, decision, now, {});
+    if (!knows(backend)) return;
+    decision = detector_.succeeded(backend.index, now);
+    apply(backend.index, decision, now, {});
   }
-  tell(index, decision, now, {});
+  tell(backend, decision, now, {});
 }
 
 // --- what is decided. The mutex is held.
@@ -96,7 +123,7 @@ void OutlierMonitor::look_at_peers() {
   peers_.resize(backends_.size());
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     const Backend& backend = backends_.at(i);
-    peers_[i] = {in_service(backend), backend.ejection.failures_in_row.load(kRelaxed)};
+    peers_[i] = {in_service(backend), backend.ejection.failures_in_row.load(kRelaxed), backend.gone()};
   }
 }
 
@@ -148,9 +175,8 @@ void OutlierMonitor::publish(std::uint32_t index, TimePoint judged_from) {
 
 // --- what is told. The mutex is not held.
 
-void OutlierMonitor::tell(std::uint32_t index, const OutlierDecision& decision, TimePoint now,
+void OutlierMonitor::tell(const Backend& backend, const OutlierDecision& decision, TimePoint now,
                           std::string_view what) {
-  const Backend& backend = backends_.at(index);
   switch (decision.action) {
     case Action::None:
       return;
@@ -176,7 +202,7 @@ void OutlierMonitor::tell(std::uint32_t index, const OutlierDecision& decision, 
       log_.warn("ejections lifted: all other backends fail too", {log_key("backend", backend.id)});
       break;
   }
-  std::ignore = mail_.post(index);  // full: waiters look again within a second, at the next sample
+  std::ignore = mail_.post(backend.index);  // full: waiters look again within a second, at the next sample
 }
 
 // --- the control thread
@@ -206,7 +232,7 @@ void OutlierMonitor::check_passed(std::uint32_t index, TimePoint began, TimePoin
     decision = detector_.check_passed(index, began, now);
     apply(index, decision, now, {});
   }
-  tell(index, decision, now, {});
+  tell(backends_.at(index), decision, now, {});
 }
 
 void OutlierMonitor::on_heap_timer(HeapTimer& timer) {
@@ -238,7 +264,7 @@ void OutlierMonitor::sample(TimePoint now) {
       if (decision.action != Action::None) decided.emplace_back(i, decision);
     }
   }
-  for (const auto& [index, decision] : decided) tell(index, decision, now, {});
+  for (const auto& [index, decision] : decided) tell(backends_.at(index), decision, now, {});
 }
 
 // Backends whose cooldown is over are on probation by the clock alone; here it is told to who waits.

@@ -18,6 +18,14 @@ class ProbeSchedule {
         offset_(interval * static_cast<std::int64_t>(index + 1) / static_cast<std::int64_t>(count)) {}
 
   TimePoint next() const { return next_; }
+  Duration interval() const { return interval_; }
+
+  // From now on, for backend `index` of `count`: the next tick comes within one new interval of `now`.
+  void change(TimePoint now, Duration interval, std::uint32_t index, std::size_t count) {
+    interval_ = interval;
+    offset_ = interval * static_cast<std::int64_t>(index + 1) / static_cast<std::int64_t>(count);
+    if (!first_) next_ = now + offset_;
+  }
 
   // The tick that was due has been taken at `now`. Ticks that have been missed altogether are left out.
   void advance(TimePoint now) {

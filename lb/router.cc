@@ -32,21 +32,9 @@ constexpr int kAttemptsMax = 64;
 }  // namespace
 
 struct Router::Impl {
-  Impl(const Options& o, BackendSet& s, std::uint64_t seed)
-      : options(o),
-        backends(s),
-        rules{o.policy_kind, o.threshold, o.panic_fallback},
-        cap(static_cast<std::uint32_t>(o.backend_cap)),
-        message_limit(static_cast<std::uint32_t>(o.proxy_max_conns_per_host)),
-        feed_limit(static_cast<std::uint32_t>(o.proxy_max_feed_conns_per_host)),
-        views(s.size()),
-        rng(seed) {
-    if (o.policy_kind != PolicyKind::LeastConn || (o.workers != 1 && s.size() <= kScanUpTo)) return;
-    heap.emplace(s.size());
-    aside.reserve(s.size());
-    passed_over.reserve(s.size());
-    for (std::uint32_t i = 0; i < s.size(); ++i) put_in_heap(i);
-  }
+  Impl(const Options& o, const BackendSet& s, std::uint64_t seed) : rng(seed) { apply(o, s); }
+
+  void apply(const Options& o, const BackendSet& s);
 
   SlotCounter& connections_of(Backend& backend, TransportClass transport) const {
     return transport == TransportClass::Feed ? backend.feed_connections : backend.connections;
@@ -64,10 +52,10 @@ struct Router::Impl {
   void put_in_heap(std::uint32_t index);
   void refresh_heap(TimePoint now);
 
-  const Options& options;
-  BackendSet& backends;
-  const PolicyRules rules;
-  const std::uint32_t cap, message_limit, feed_limit;
+  const Options* options = nullptr;
+  const BackendSet* backends = nullptr;
+  PolicyRules rules;
+  std::uint32_t cap = 0, message_limit = 0, feed_limit = 0;
   std::vector<BackendView> views;  // scratch of scan_pick()
   Rng rng;                         // for policies that draw; none of today's does
 
@@ -82,6 +70,23 @@ struct Router::Impl {
   WorkerCount picks, fallbacks, panics, full, no_healthy, no_memory;
 };
 
+void Router::Impl::apply(const Options& o, const BackendSet& s) {
+  options = &o;
+  backends = &s;
+  rules = {o.policy_kind, o.threshold, o.panic_fallback};
+  cap = static_cast<std::uint32_t>(o.backend_cap);
+  message_limit = static_cast<std::uint32_t>(o.proxy_max_conns_per_host);
+  feed_limit = static_cast<std::uint32_t>(o.proxy_max_feed_conns_per_host);
+  views.resize(s.size());
+  heap.reset();
+  aside.clear();
+  if (o.policy_kind != PolicyKind::LeastConn || (o.workers != 1 && s.size() <= kScanUpTo)) return;
+  heap.emplace(s.size());
+  aside.reserve(s.size());
+  passed_over.reserve(s.size());
+  for (std::uint32_t i = 0; i < s.size(); ++i) put_in_heap(i);
+}
+
 // backend-cap, and less on probation (an ejection whose time is over).
 std::uint32_t Router::Impl::cap_of(const Backend& backend, TimePoint now) const {
   const std::int64_t until = backend.ejected_until_ns.load(std::memory_order_relaxed);
@@ -92,7 +97,7 @@ std::uint32_t Router::Impl::cap_of(const Backend& backend, TimePoint now) const 
 BackendView Router::Impl::view_of(Backend& backend, TransportClass transport, TimePoint now) const {
   constexpr auto relaxed = std::memory_order_relaxed;
   BackendView view;
-  view.draining = backend.admin.load(relaxed) != AdminState::Ready || backend.reported_draining.load(relaxed);
+  view.draining = backend.taken_out();
   view.healthy = backend.healthy.load(relaxed);
   view.accepting = backend.accepting.load(relaxed);
   view.ejected = backend.ejected_until_ns.load(relaxed) > now.time_since_epoch().count();
@@ -103,7 +108,7 @@ BackendView Router::Impl::view_of(Backend& backend, TransportClass transport, Ti
   const std::uint32_t slots = cap_of(backend, now);
   view.slot_free = slots == 0 || view.in_flight < slots;
   view.connection_free = connections_of(backend, transport).taken() < connection_limit(transport);
-  if (rules.kind == PolicyKind::Score) view.score = score_of(backend, options, now).total;
+  if (rules.kind == PolicyKind::Score) view.score = score_of(backend, *options, now).total;
   return view;
 }
 
@@ -128,7 +133,7 @@ Choice Router::Impl::scan_pick(TransportClass transport, TimePoint now,
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     std::uint64_t newest = 0;
     for (std::uint32_t i = 0; i < views.size(); ++i) {
-      views[i] = view_of(backends.at(i), transport, now);
+      views[i] = view_of(backends->at(i), transport, now);
       newest = std::max(newest, views[i].last_pick);
     }
     for (const std::uint32_t index : excluded) {
@@ -149,14 +154,14 @@ Choice Router::Impl::scan_pick(TransportClass transport, TimePoint now,
       case PickReason::Fallback:
         break;
     }
-    Backend& backend = backends.at(decision.index);
+    Backend& backend = backends->at(decision.index);
     // The turn belongs to whoever moves last_pick on: for round_robin that is all there is to a turn.
     std::uint64_t expected = views[decision.index].last_pick;
     const bool first =
         backend.last_pick.compare_exchange_strong(expected, newest + 1, std::memory_order_relaxed);
     if (!first && rules.kind == PolicyKind::RoundRobin) continue;
-    const double score =
-        rules.kind == PolicyKind::Score ? views[decision.index].score : score_of(backend, options, now).total;
+    const double score = rules.kind == PolicyKind::Score ? views[decision.index].score
+                                                         : score_of(backend, *options, now).total;
     if (!reserve(backend, transport, now)) continue;
     tick = std::max(tick, newest + 1);
     if (heap && heap->contains(decision.index)) put_in_heap(decision.index);
@@ -167,14 +172,14 @@ Choice Router::Impl::scan_pick(TransportClass transport, TimePoint now,
 }
 
 void Router::Impl::put_in_heap(std::uint32_t index) {
-  const Backend& backend = backends.at(index);
+  const Backend& backend = backends->at(index);
   heap->put(index, {backend.slots.taken(), std::max(1U, backend.weight.load(std::memory_order_relaxed)),
                     backend.last_pick.load(std::memory_order_relaxed)});
 }
 
 // Puts back whatever was aside, when an event or time says that it may be eligible again; heap_pick() judges.
 void Router::Impl::refresh_heap(TimePoint now) {
-  const std::uint64_t changes = backends.changes();
+  const std::uint64_t changes = backends->changes();
   if (changes == seen_changes && now < look_again_at) return;
   seen_changes = changes;
   look_again_at = now + kLookAgain;
@@ -188,7 +193,7 @@ std::optional<Choice> Router::Impl::heap_pick(TransportClass transport, TimePoin
   std::optional<Choice> out;
   while (!out && !heap->empty()) {
     const std::uint32_t index = heap->best();
-    Backend& backend = backends.at(index);
+    Backend& backend = backends->at(index);
     const BackendView view = view_of(backend, transport, now);
     const Eligibility verdict = eligible(view, kNoThreshold);
     if (verdict == Eligibility::Eligible) {
@@ -196,7 +201,7 @@ std::optional<Choice> Router::Impl::heap_pick(TransportClass transport, TimePoin
         put_in_heap(index);
         if (heap->best() != index) continue;
       }
-      const double score = score_of(backend, options, now).total;
+      const double score = score_of(backend, *options, now).total;
       if (!reserve(backend, transport, now)) continue;  // the next view says why
       backend.last_pick.store(++tick, std::memory_order_relaxed);
       put_in_heap(index);
@@ -212,10 +217,12 @@ std::optional<Choice> Router::Impl::heap_pick(TransportClass transport, TimePoin
   return out;
 }
 
-Router::Router(const Options& options, BackendSet& backends, std::uint64_t seed)
+Router::Router(const Options& options, const BackendSet& backends, std::uint64_t seed)
     : impl_(std::make_unique<Impl>(options, backends, seed)) {}
 
 Router::~Router() = default;
+
+void Router::apply(const Options& options, const BackendSet& backends) { impl_->apply(options, backends); }
 
 Choice Router::pick(TransportClass transport, TimePoint now, std::span<const std::uint32_t> excluded) {
   if (impl_->heap && excluded.empty()) {
@@ -225,7 +232,7 @@ Choice Router::pick(TransportClass transport, TimePoint now, std::span<const std
 }
 
 bool Router::adopt_slot(std::uint32_t index, TransportClass transport, TimePoint now, Choice& out) {
-  Backend& backend = impl_->backends.at(index);
+  Backend& backend = impl_->backends->at(index);
   BackendView view = impl_->view_of(backend, transport, now);
   const std::uint32_t slots = impl_->cap_of(backend, now);
   view.slot_free = slots == 0 || view.in_flight <= slots;  // the one in our hands is counted
@@ -234,13 +241,13 @@ bool Router::adopt_slot(std::uint32_t index, TransportClass transport, TimePoint
   if (verdict < Eligibility::OverThreshold) return false;
   if (!impl_->connections_of(backend, transport).try_reserve(impl_->connection_limit(transport)))
     return false;
-  out = impl_->picked(backend, score_of(backend, impl_->options, now).total,
+  out = impl_->picked(backend, score_of(backend, *impl_->options, now).total,
                       verdict == Eligibility::OverThreshold, false);
   return true;
 }
 
 void Router::release_slot(std::uint32_t index) {
-  impl_->backends.at(index).slots.release();
+  impl_->backends->at(index).slots.release();
   if (!impl_->heap) return;
   if (!impl_->heap->contains(index)) {
     // Aside, perhaps only for want of this slot.
@@ -250,11 +257,11 @@ void Router::release_slot(std::uint32_t index) {
 }
 
 void Router::release_connection(std::uint32_t index, TransportClass transport) {
-  impl_->connections_of(impl_->backends.at(index), transport).release();
+  impl_->connections_of(impl_->backends->at(index), transport).release();
 }
 
 void Router::record_latency(std::uint32_t index, Duration to_response_head, TimePoint now) {
-  Backend& backend = impl_->backends.at(index);
+  Backend& backend = impl_->backends->at(index);
   add_latency(backend.latency_us, backend.latency_at_ns, to_response_head, now);
 }
 

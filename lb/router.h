@@ -33,10 +33,14 @@ struct Choice {
 
 class Router {
  public:
-  Router(const Options& options, BackendSet& backends, std::uint64_t seed);
+  // Both references must outlive it, or the next apply().
+  Router(const Options& options, const BackendSet& backends, std::uint64_t seed);
   ~Router();
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
+
+  // From now on, by these options over these backends. What has been reserved stays so.
+  void apply(const Options& options, const BackendSet& backends);
 
   // Reserves a slot and a busy connection of `transport`. `excluded` lists backend indexes that this exchange
   // has tried; they are taken only when nothing else is left.

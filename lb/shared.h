@@ -1,6 +1,6 @@
-// Shared: what the workers of one process have in common, and the mail they get. Small by design: per-backend
-// atomics, an immutable configuration, a few bounded counters and the bitmap by which a freed slot finds a
-// waiting worker.
+// Shared: what the workers of one process have in common, and the mail they get. Small by design: which
+// configuration is in force, a few bounded counters and the bitmap by which a freed slot finds a waiting
+// worker.
 #pragma once
 
 #include <atomic>
@@ -11,6 +11,7 @@
 
 #include "common/log.h"
 #include "lb/backend_set.h"
+#include "lb/configuration.h"
 #include "lb/listener.h"
 #include "lb/memory_monitor.h"
 #include "lb/options.h"
@@ -27,8 +28,8 @@ class Worker;
 class PassiveHealth {
  public:
   // `err`: the errno of the connect.
-  virtual void note_connect_failure(std::uint32_t backend, int err) = 0;
-  virtual void note_connect_success(std::uint32_t backend) = 0;
+  virtual void note_connect_failure(Backend& backend, int err) = 0;
+  virtual void note_connect_success(Backend& backend) = 0;
 
  protected:
   ~PassiveHealth() = default;
@@ -55,6 +56,7 @@ struct WorkerMail {
     Retry,       // capacity may have appeared: try your queue's heads again
     BackendOut,  // `backend` takes no new requests: close your idle connections to it
     Shed,        // the memory guard is on: close what idles, give memory back
+    Configure,   // another configuration is in force: Shared::configuration has it
     StartAccepting,
     BeginDrain,     // answer with Connection: close, the end is near
     StopAccepting,  // and close idle connections
@@ -69,21 +71,16 @@ struct WorkerMail {
 };
 
 struct Shared {
-  Shared(const Options& options_in, BackendSet& backends_in, const TunnelPools& pools_in,
-         const MemoryState& memory_in, PassiveHealth& passive_in, OutlierMonitor& outliers_in,
-         OwnPages& pages_in, Log& log_in)
-      : options(options_in),
-        backends(backends_in),
-        tunnel_pools(pools_in),
+  Shared(ConfigurationStore& configuration_in, const MemoryState& memory_in, PassiveHealth& passive_in,
+         OutlierMonitor& outliers_in, OwnPages& pages_in, Log& log_in)
+      : configuration(configuration_in),
         memory(memory_in),
         passive(passive_in),
         outliers(outliers_in),
         pages(pages_in),
         log(log_in) {}
 
-  const Options& options;
-  BackendSet& backends;
-  const TunnelPools& tunnel_pools;  // one for each layer-4 listener, by Listener::pool
+  ConfigurationStore& configuration;
   const MemoryState& memory;
   PassiveHealth& passive;
   OutlierMonitor& outliers;
@@ -99,10 +96,10 @@ struct Shared {
   SlotCounter waiting;     // under backend-queue-max
   SlotCounter admissions;  // under admission-limit
   SlotCounter clients;     // under client_cap and client_burst
-  // Connections that may be open at a time, and how many more while memory is clear of its limits; fixed
-  // before the first thread starts (descriptors.h may have lowered them).
-  std::uint32_t client_cap = 0;
-  std::uint32_t client_burst = 0;
+  // Connections that may be open at a time, and how many more while memory is clear of its limits
+  // (descriptors.h may have lowered them).
+  std::atomic<std::uint32_t> client_cap{0};
+  std::atomic<std::uint32_t> client_burst{0};
   std::atomic<bool> draining{false};
   std::vector<Listener> listeners;  // complete before the first thread starts
   std::atomic<std::size_t> workers_not_accepting{0};

@@ -15,13 +15,23 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 // One backend's polls: schedule, probe, memory guards.
 class StatsPoller::Poll final : public HeapTimerHandler, public HttpProbeHandler {
  public:
-  Poll(StatsPoller& owner, TimerHeap& timers, std::uint32_t index)
+  Poll(StatsPoller& owner, std::uint32_t index)
       : owner_(owner),
         index_(index),
-        schedule_(owner.loop_.now(), owner.options_.stats_interval, index, owner.backends_.size()),
-        guards_(owner.options_.max_memory, owner.options_.max_total_memory),
-        timer_(timers, *this),
-        probe_(owner.loop_, timers, *this) {
+        backend_(owner.backends_->shared_at(index)),
+        schedule_(owner.loop_.now(), owner.options_->stats_interval, index, owner.backends_->size()),
+        guards_(owner.options_->max_memory, owner.options_->max_total_memory),
+        timer_(owner.timers_, *this),
+        probe_(owner.loop_, owner.timers_, *this) {
+    timer_.arm_at(schedule_.next());
+  }
+
+  bool is_of(const std::shared_ptr<Backend>& backend) const { return backend_ == backend; }
+
+  void apply() {
+    guards_.set_limits(owner_.options_->max_memory, owner_.options_->max_total_memory);
+    if (owner_.options_->stats_interval == schedule_.interval()) return;
+    schedule_.change(owner_.loop_.now(), owner_.options_->stats_interval, index_, owner_.backends_->size());
     timer_.arm_at(schedule_.next());
   }
 
@@ -30,18 +40,18 @@ class StatsPoller::Poll final : public HeapTimerHandler, public HttpProbeHandler
   void on_heap_timer(HeapTimer&) override {
     schedule_.advance(owner_.loop_.now());
     timer_.arm_at(schedule_.next());
-    Backend& backend = owner_.backends_.at(index_);
+    Backend& backend = *backend_;
     ProbeRequest request;
     request.address = backend.address;
-    request.path = owner_.options_.stats_path;
+    request.path = owner_.options_->stats_path;
     request.host = backend.authority();
-    request.timeout = owner_.options_.monitor_timeout;
+    request.timeout = owner_.options_->monitor_timeout;
     count(probe_.start(request) ? backend.counters.probes : backend.counters.probes_skipped);
   }
 
   void on_probe_done(HttpProbe&, const ProbeResult& result) override {
     if (result.failure == ProbeFailure::OurFault) {
-      count(owner_.backends_.at(index_).counters.probes_skipped);
+      count(backend_->counters.probes_skipped);
     } else if (!result.ok()) {
       owner_.failed(index_, result.error);
     } else if (result.status != 200 || result.body_cut) {
@@ -54,26 +64,51 @@ class StatsPoller::Poll final : public HeapTimerHandler, public HttpProbeHandler
  private:
   StatsPoller& owner_;
   const std::uint32_t index_;
+  const std::shared_ptr<Backend> backend_;
   ProbeSchedule schedule_;
   BackendMemoryGuards guards_;
   HeapTimer timer_;
   HttpProbe probe_;
 };
 
-StatsPoller::StatsPoller(EventLoop& loop, TimerHeap& timers, const Options& options, BackendSet& backends,
-                         BackendEvents& events, Log& log)
-    : loop_(loop), options_(options), backends_(backends), events_(events), log_(log) {
-  if (options.stats_path.empty()) return;
-  polls_.reserve(backends.size());
+StatsPoller::StatsPoller(EventLoop& loop, TimerHeap& timers, const Options& options,
+                         const BackendSet& backends, BackendEvents& events, Log& log)
+    : loop_(loop), timers_(timers), options_(&options), backends_(&backends), events_(events), log_(log) {
+  apply(options, backends);
+}
+
+void StatsPoller::apply(const Options& options, const BackendSet& backends) {
+  options_ = &options;
+  backends_ = &backends;
+  polls_.resize(backends.size());
   for (std::uint32_t i = 0; i < backends.size(); ++i) {
-    polls_.push_back(std::make_unique<Poll>(*this, timers, i));
+    std::unique_ptr<Poll>& poll = polls_[i];
+    if (backends.at(i).gone()) {
+      poll.reset();
+    } else if (options.stats_path.empty()) {
+      forget(i);
+    } else if (poll != nullptr && poll->is_of(backends.shared_at(i))) {
+      poll->apply();
+    } else {
+      poll = std::make_unique<Poll>(*this, i);
+    }
   }
+}
+
+// Without statistics there is no memory part either, and nothing would ever clear a guard.
+void StatsPoller::forget(std::uint32_t index) {
+  polls_[index].reset();
+  Backend& backend = backends_->at(index);
+  backend.report.received_at_ns.store(0, kRelaxed);
+  if (!backend.memory_blocked.exchange(false, kRelaxed)) return;
+  backends_->note_change();
+  events_.on_capacity_change(index);
 }
 
 StatsPoller::~StatsPoller() = default;
 
 void StatsPoller::failed(std::uint32_t index, std::string_view error) {
-  Backend& backend = backends_.at(index);
+  Backend& backend = backends_->at(index);
   count(backend.counters.probe_failures);
   backend.last_error.set(error, wall_now_us());
   log_.debug("statistics poll failed", {{"backend", backend.id}, {"reason", error}});
@@ -83,7 +118,7 @@ void StatsPoller::received(std::uint32_t index, std::string_view body, TimePoint
   const auto stats = parser_.parse(body);
   if (!stats) return failed(index, "statistics: the answer is no JSON object");
 
-  Backend& backend = backends_.at(index);
+  Backend& backend = backends_->at(index);
   BackendReport& report = backend.report;
   report.cpu_percent.store(stats->cpu_percent, kRelaxed);
   report.unreclaimable_percent.store(stats->unreclaimable_percent, kRelaxed);
@@ -93,7 +128,7 @@ void StatsPoller::received(std::uint32_t index, std::string_view body, TimePoint
 
   const bool blocked = polls_[index]->guards().update(stats->unreclaimable_percent);
   const bool was_blocked = backend.memory_blocked.exchange(blocked, kRelaxed);
-  backends_.note_change();
+  backends_->note_change();
   if (blocked == was_blocked) return;
   if (blocked) {
     log_.warn("backend over a memory guard",

@@ -21,25 +21,31 @@ namespace dlb::lb {
 class StatsPoller {
  public:
   // Sends the first poll of every backend at once, further ones spread over the interval.
-  StatsPoller(EventLoop& loop, TimerHeap& timers, const Options& options, BackendSet& backends,
+  // `options` and `backends` must outlive it, or the next apply().
+  StatsPoller(EventLoop& loop, TimerHeap& timers, const Options& options, const BackendSet& backends,
               BackendEvents& events, Log& log);
   StatsPoller(const StatsPoller&) = delete;
   StatsPoller& operator=(const StatsPoller&) = delete;
   ~StatsPoller();
 
+  // From now on, by these: backends that stay keep the judgement of their memory guards.
+  void apply(const Options& options, const BackendSet& backends);
+
  private:
   class Poll;
 
+  void forget(std::uint32_t index);
   void failed(std::uint32_t index, std::string_view error);
   void received(std::uint32_t index, std::string_view body, TimePoint now);
 
   EventLoop& loop_;
-  const Options& options_;
-  BackendSet& backends_;
+  TimerHeap& timers_;
+  const Options* options_;
+  const BackendSet* backends_;
   BackendEvents& events_;
   Log& log_;
   StatsParser parser_;
-  std::vector<std::unique_ptr<Poll>> polls_;
+  std::vector<std::unique_ptr<Poll>> polls_;  // by index; null: gone, or nothing to poll
 };
 
 }  // namespace dlb::lb

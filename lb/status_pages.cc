@@ -27,7 +27,10 @@ LbTotals totals_of(const StatusView& view) {
                   .log_dropped = view.log_dropped,
                   .access_log = view.access_log,
                   .certificates = view.certificates,
-                  .ejections = view.ejections};
+                  .ejections = view.ejections,
+                  .reloads = view.reloads,
+                  .generation = view.generation,
+                  .configured_at_us = view.configured_at_us};
 }
 
 std::string_view overall(const StatusView& view) {
@@ -55,11 +58,23 @@ void write_percent(JsonWriter& json, std::string_view name, const std::atomic<do
   }
 }
 
+void write_error(JsonWriter& json, const LastError::Entry& error) {
+  json.key("last_error");
+  if (error.text.empty()) {
+    json.null();
+  } else {
+    json.begin_object()
+        .field("text", error.text)
+        .field("at", iso8601_utc(error.wall_us))
+        .field("count", error.count);
+    json.end_object();
+  }
+}
+
 // Why it gets requests, or does not; the verdict of a message, without its connection.
 std::string_view eligibility_of(const Backend& backend, const StatusView& view, double score) {
   BackendView axes;
-  axes.draining =
-      backend.admin.load(kRelaxed) != AdminState::Ready || backend.reported_draining.load(kRelaxed);
+  axes.draining = backend.taken_out();
   axes.healthy = backend.healthy.load(kRelaxed);
   axes.ejected = backend.ejected_until_ns.load(kRelaxed) > view.now.time_since_epoch().count();
   axes.memory_blocked = backend.memory_blocked.load(kRelaxed);
@@ -88,17 +103,7 @@ void write_backend_health(JsonWriter& json, const Backend& backend, TimePoint no
   }
   json.end_object();
 
-  const LastError::Entry error = backend.last_error.get();
-  json.key("last_error");
-  if (error.text.empty()) {
-    json.null();
-  } else {
-    json.begin_object()
-        .field("text", error.text)
-        .field("at", iso8601_utc(error.wall_us))
-        .field("count", error.count);
-    json.end_object();
-  }
+  write_error(json, backend.last_error.get());
 }
 
 void write_ejection(JsonWriter& json, const Backend& backend, TimePoint now) {
@@ -144,6 +149,29 @@ void write_backend(JsonWriter& json, const Backend& backend, const StatusView& v
   json.end_object().end_object();
 }
 
+// Backends that are no longer configured, for as long as something runs on them.
+void write_leaving(JsonWriter& json, const StatusView& view) {
+  json.key("backends_leaving").begin_array();
+  for (const auto& backend : view.backends) {
+    const Membership membership = backend->membership.load(kRelaxed);
+    if (membership == Membership::Member || (membership == Membership::Gone && backend->idle())) continue;
+    json.begin_object().field("id", backend->id).field("url", backend->url);
+    json.field("state", backend_state(*backend, view.now)).field("in_flight", backend->slots.taken());
+    json.field("tunnels", backend->tunnels.taken()).end_object();
+  }
+  json.end_array();
+}
+
+void write_reloads(JsonWriter& json, const StatusView& view) {
+  json.key("configuration").begin_object();
+  json.field("generation", view.generation).field("loaded_at", iso8601_utc(view.configured_at_us));
+  json.field("reloads", view.reloads == nullptr ? 0 : view.reloads->succeeded.load(kRelaxed));
+  json.field("reloads_failed", view.reloads == nullptr ? 0 : view.reloads->failed.load(kRelaxed));
+  json.field("settling", view.reloads != nullptr && view.reloads->settling.load(kRelaxed));
+  write_error(json, view.reloads == nullptr ? LastError::Entry{} : view.reloads->last_error.get());
+  json.end_object();
+}
+
 }  // namespace
 
 int health_status(const StatusView& view) {
@@ -157,7 +185,7 @@ std::string health_json(const StatusView& view) {
   json.begin_object();
   json.field("status", overall(view));
   json.field("healthy_backends", totals_of(view).healthy_backends());
-  json.field("backends", view.backends.size());
+  json.field("backends", view.backends.members().size());
   json.field("panic", in_panic(view.backends, view.options));
   json.end_object();
   return out;
@@ -178,8 +206,11 @@ std::string status_json(const StatusView& view) {
   json.field("policy", view.options.policy);
   json.field("threshold", view.options.threshold);
   json.key("backends").begin_array();
-  for (const auto& backend : view.backends) write_backend(json, *backend, view);
+  for (const std::uint32_t index : view.backends.members())
+    write_backend(json, view.backends.at(index), view);
   json.end_array();
+  write_leaving(json, view);
+  write_reloads(json, view);
   write_tunnel_pools(json, view.pools, view.now);
   json.key("config");
   write_config_json(json, view.options);
@@ -196,10 +227,12 @@ std::string metrics_json(const StatusView& view) {
   append_json_members(json, tls_metric_rows(), totals_of(view));
   append_json_members(json, proxy_metric_rows(), totals_of(view));
   append_json_members(json, outlier_metric_rows(), totals_of(view));
+  append_json_members(json, reload_metric_rows(), totals_of(view));
   json.key("backends").begin_array();
-  for (const auto& backend : view.backends) {
-    const BackendFigures figures{*backend, view.options, view.now};
-    json.begin_object().field("id", backend->id).field("state", backend_state(*backend, view.now));
+  for (const std::uint32_t index : view.backends.members()) {
+    const Backend& backend = view.backends.at(index);
+    const BackendFigures figures{backend, view.options, view.now};
+    json.begin_object().field("id", backend.id).field("state", backend_state(backend, view.now));
     append_json_members(json, backend_metric_rows(), figures);
     json.end_object();
   }
@@ -216,12 +249,14 @@ std::string metrics_prometheus(const StatusView& view) {
   append_prometheus(out, tls_metric_rows(), totals_of(view));
   append_prometheus(out, proxy_metric_rows(), totals_of(view));
   append_prometheus(out, outlier_metric_rows(), totals_of(view));
+  append_prometheus(out, reload_metric_rows(), totals_of(view));
   std::vector<BackendFigures> figures;
-  figures.reserve(view.backends.size());
+  figures.reserve(view.backends.members().size());
   std::vector<MetricSeries<BackendFigures>> series;
-  for (const auto& backend : view.backends) {
-    figures.push_back({*backend, view.options, view.now});
-    series.push_back({metric_label("backend", backend->id), &figures.back()});
+  for (const std::uint32_t index : view.backends.members()) {
+    const Backend& backend = view.backends.at(index);
+    figures.push_back({backend, view.options, view.now});
+    series.push_back({metric_label("backend", backend.id), &figures.back()});
   }
   append_prometheus(out, backend_metric_rows(), std::span<const MetricSeries<BackendFigures>>(series));
   append_tunnel_pools(out, view.pools, view.now);
@@ -242,13 +277,14 @@ bool wants_prometheus(std::string_view query, std::string_view accept) {
 }
 
 OwnPages::Page StatusPages::render(std::string_view path, std::string_view query, std::string_view accept) {
-  const StatusView view{.options = options_,
-                        .backends = backends_,
+  const auto configuration = configuration_.current();
+  const StatusView view{.options = *configuration->options,
+                        .backends = configuration->backends,
                         .workers = workers_,
                         .routers = routers_,
                         .system = system_,
                         .memory = memory_,
-                        .pools = pools_,
+                        .pools = configuration->pools,
                         .now = monotonic_now(),
                         .wall_us = wall_now_us(),
                         .started = started_,
@@ -257,7 +293,10 @@ OwnPages::Page StatusPages::render(std::string_view path, std::string_view query
                         .log_dropped = log_.dropped(),
                         .access_log = access_log_,
                         .certificates = certificates_,
-                        .ejections = ejections_};
+                        .ejections = ejections_,
+                        .reloads = reloads_,
+                        .generation = configuration->generation,
+                        .configured_at_us = configuration->loaded_at_us};
   Page page;
   page.status = 200;
   page.content_type = "application/json";

@@ -1,5 +1,5 @@
 // The balancer's own pages, /lb/health, /lb/status and /lb/metrics, as functions from state to text. They
-// read atomics and immutable values only, so any worker may render them at any moment; the listener that
+// read atomics and the configuration in force, so any worker may render them at any moment; the listener that
 // serves them decides who may see them.
 #pragma once
 
@@ -23,7 +23,7 @@ struct StatusView {
   std::span<const Router* const> routers;
   const SystemSample& system;
   const MemoryState& memory;
-  std::span<const std::unique_ptr<TunnelPool>> pools{};
+  std::span<const std::shared_ptr<const TunnelPool>> pools{};
   TimePoint now;
   std::int64_t wall_us = 0;
   TimePoint started;
@@ -33,6 +33,9 @@ struct StatusView {
   const AccessLog* access_log = nullptr;          // null: off
   const TlsCertificates* certificates = nullptr;  // null: no TLS
   const OutlierCounters* ejections = nullptr;     // null: all 0
+  const ReloadFigures* reloads = nullptr;         // null: none
+  std::uint64_t generation = 1;                   // of the configuration
+  std::int64_t configured_at_us = 0;              // likewise, since 1970
 };
 
 // 200 when a backend is healthy and we are not stopping, else 503.
@@ -52,17 +55,15 @@ bool wants_prometheus(std::string_view query, std::string_view accept);
 // The pages by path, for the workers. Knows the workers once they have been made.
 class StatusPages final : public OwnPages {
  public:
-  StatusPages(const Options& options, const BackendSet& backends, const SystemSample& system,
-              const MemoryState& memory, const Log& log)
-      : options_(options),
-        backends_(backends),
+  StatusPages(const ConfigurationStore& configuration, const SystemSample& system, const MemoryState& memory,
+              const Log& log)
+      : configuration_(configuration),
         system_(system),
         memory_(memory),
         log_(log),
         started_(monotonic_now()) {}
 
-  // Both before the first render().
-  void set_tunnel_pools(const TunnelPools& pools) { pools_ = pools; }
+  // Before the first render().
   void add_worker(const WorkerMetrics& metrics, const Router& router) {
     workers_.push_back(&metrics);
     routers_.push_back(&router);
@@ -71,24 +72,24 @@ class StatusPages final : public OwnPages {
   void set_access_log(const AccessLog* log) { access_log_ = log; }
   void set_ejections(const OutlierCounters& ejections) { ejections_ = &ejections; }
   void set_certificates(const TlsCertificates* certificates) { certificates_ = certificates; }
+  void set_reloads(const ReloadFigures* reloads) { reloads_ = reloads; }
   // Any thread: from now on /lb/health says 503.
   void set_draining() { draining_.store(true, std::memory_order_relaxed); }
 
   Page render(std::string_view path, std::string_view query, std::string_view accept) override;
 
  private:
-  const Options& options_;
-  const BackendSet& backends_;
+  const ConfigurationStore& configuration_;
   const SystemSample& system_;
   const MemoryState& memory_;
   const Log& log_;
   const TimePoint started_;
-  std::span<const std::unique_ptr<TunnelPool>> pools_;
   std::vector<const WorkerMetrics*> workers_;
   std::vector<const Router*> routers_;
   const AccessLog* access_log_ = nullptr;
   const TlsCertificates* certificates_ = nullptr;
   const OutlierCounters* ejections_ = nullptr;
+  const ReloadFigures* reloads_ = nullptr;
   std::atomic<bool> draining_{false};
 };
 

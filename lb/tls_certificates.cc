@@ -2,28 +2,24 @@
 
 #include <utility>
 
+#include "lb/options.h"
+
 namespace dlb::lb {
 
-Result<void> TlsCertificates::load(std::vector<std::string>& warnings) {
-  auto loaded = TlsContext::load(certificate_file_, key_file_, warnings);
-  if (!loaded) return loaded.error();
-  auto fresh = std::make_shared<const TlsContext>(std::move(*loaded));
-  expires_at_.store(fresh->expires_at(), std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
-  current_.swap(fresh);
-  return {};
+Result<std::shared_ptr<const TlsContext>> TlsCertificates::read(const Options& options,
+                                                                const LoadedOptions& loaded,
+                                                                std::vector<std::string>& warnings) {
+  auto context = TlsContext::load(options.tls_cert, options.tls_key, warnings);
+  if (context) return std::make_shared<const TlsContext>(std::move(*context));
+  const std::string& text = context.error().text;  // begins with the file's name
+  return loaded.at(text.starts_with(options.tls_key) ? "tls-key" : "tls-cert", text);
 }
 
-void TlsCertificates::reload(Log& log) {
-  std::vector<std::string> warnings;
-  if (auto loaded = load(warnings); !loaded) {
-    reload_failures_.fetch_add(1, std::memory_order_relaxed);
-    log.error("the certificate in force stays: the new one can't be used", {{"error", loaded.error().text}});
-    return;
-  }
-  reloads_.fetch_add(1, std::memory_order_relaxed);
-  for (const std::string& warning : warnings) log.warn(warning);
-  log.info("certificate read again", {{"file", certificate_file_}, {"expires", expires_at()}});
+void TlsCertificates::use(std::shared_ptr<const TlsContext> context) {
+  expires_at_.store(context->expires_at(), std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  current_.swap(context);
+  if (context != nullptr) reloads_.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::shared_ptr<const TlsContext> TlsCertificates::current() const {

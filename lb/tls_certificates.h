@@ -1,7 +1,7 @@
-// TlsCertificates: what tls-listen presents: read at start, read again on SIGHUP, lent to workers. A
-// certificate or key that can't be used leaves the one in force as it is.
+// TlsCertificates: what tls-listen presents: read at start and by each reload, lent to workers. A certificate
+// or key that can't be used leaves the one in force as it is.
 //
-// Loaded and reloaded on the main thread; current() and the figures from any. The lock is taken once a
+// Thread-safe. The lock is taken once a
 // handshake, which costs ten thousand times as much.
 #pragma once
 
@@ -12,34 +12,35 @@
 #include <string>
 #include <vector>
 
-#include "common/log.h"
+#include "common/option.h"
 #include "common/result.h"
 #include "common/tls_context.h"
 
 namespace dlb::lb {
 
+struct Options;
+
 class TlsCertificates {
  public:
-  TlsCertificates(std::string certificate_file, std::string key_file)
-      : certificate_file_(std::move(certificate_file)), key_file_(std::move(key_file)) {}
+  // Reads tls-cert and tls-key. The error names option, file and reason; `warnings` gets what is odd but
+  // works. Blocks.
+  static Result<std::shared_ptr<const TlsContext>> read(const Options& options, const LoadedOptions& loaded,
+                                                        std::vector<std::string>& warnings);
+  // Any thread: in force from now on.
+  void use(std::shared_ptr<const TlsContext> context);
+  // A reload could not use what it read.
+  void note_refused() { reload_failures_.fetch_add(1, std::memory_order_relaxed); }
 
-  // Reads both files. On an error, one line that names the file, current() stays what it was. `warnings` gets
-  // what is odd but works.
-  Result<void> load(std::vector<std::string>& warnings);
-  // load(), with its outcome logged and counted.
-  void reload(Log& log);
-
-  // For a new connection; null before the first load().
+  // For a new connection; null before the first use().
   std::shared_ptr<const TlsContext> current() const;
 
+  // Times that use() took the place of another one; times that it could not.
   std::uint64_t reloads() const { return reloads_.load(std::memory_order_relaxed); }
   std::uint64_t reload_failures() const { return reload_failures_.load(std::memory_order_relaxed); }
   // When the certificate in force expires, in seconds since 1970.
   std::int64_t expires_at() const { return expires_at_.load(std::memory_order_relaxed); }
 
  private:
-  const std::string certificate_file_;
-  const std::string key_file_;
   mutable std::mutex mutex_;
   std::shared_ptr<const TlsContext> current_;  // under mutex_
   std::atomic<std::uint64_t> reloads_{0};

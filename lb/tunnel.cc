@@ -168,7 +168,7 @@ void Tunnel::close(char who) {
   upstream_.transport.close(worker_.loop());
   if (backend_ != nullptr) backend_->tunnels.release();
   if (target_ != nullptr) target_->active.release();
-  if (holds_pool_) pool_->connections.release();
+  if (holds_pool_) pool_->connections().release();
   if (holds_client_) {
     metrics.tunnels_active(kind_).sub();
     worker_.shared().clients.release();

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "common/address.h"
@@ -60,7 +61,7 @@ class Tunnel final : public TimerHandler {
 
   // Begins for a client of a layer-4 listener, whose place under client-max-connections is the tunnel's from
   // now on. May close.
-  void accept(Fd fd, const Address& peer, TunnelPool& pool);
+  void accept(Fd fd, const Address& peer, std::shared_ptr<const TunnelPool> pool);
 
   // Before join(): it is the tunnel that writes the request's line.
   void log_as(AccessRecord record) { access_ = std::move(record); }
@@ -103,10 +104,10 @@ class Tunnel final : public TimerHandler {
   void arm_deadline();
 
   Worker& worker_;
-  Backend* backend_ = nullptr;       // after a 101: has one in its tunnel gauge
-  TunnelPool* pool_ = nullptr;       // of layer 4
-  TunnelBackend* target_ = nullptr;  // likewise: has one in its gauge
-  std::uint64_t tried_ = 0;          // bit per backend of the pool
+  Backend* backend_ = nullptr;              // after a 101: has one in its tunnel gauge
+  std::shared_ptr<const TunnelPool> pool_;  // of layer 4
+  TunnelBackend* target_ = nullptr;         // likewise: has one in its gauge
+  std::uint64_t tried_ = 0;                 // bit per backend of the pool
   AccessRecord access_;
   Timer timer_;
   Handle<Tunnel> self_;

@@ -18,10 +18,10 @@ constexpr int kDropsPerTurn = 16;
 
 }  // namespace
 
-void Tunnel::accept(Fd fd, const Address& peer, TunnelPool& pool) {
+void Tunnel::accept(Fd fd, const Address& peer, std::shared_ptr<const TunnelPool> pool) {
   WorkerMetrics& metrics = worker_.metrics();
-  pool_ = &pool;
-  kind_ = pool.kind;
+  pool_ = std::move(pool);
+  kind_ = pool_->kind;
   holds_client_ = true;
   metrics.tunnels_active(kind_).add();
   const int client = fd.get();
@@ -34,12 +34,12 @@ void Tunnel::accept(Fd fd, const Address& peer, TunnelPool& pool) {
     metrics.shed.add();
     return refuse();
   }
-  if (!pool.connections.try_reserve(pool.max_connections)) {
+  if (!pool_->connections().try_reserve(pool_->max_connections)) {
     metrics.tunnels_over_limit.add();
     return refuse();
   }
   holds_pool_ = true;
-  if (pool.send_proxy_protocol) {
+  if (pool_->send_proxy_protocol) {
     std::array<char, kProxyV2WriteBytes> header;
     Buffer block = worker_.acquire_block(header.size());
     if (!block.valid()) return close();

@@ -1,5 +1,9 @@
 #include "lb/tunnel_health.h"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
 #include "common/http_probe.h"
 #include "lb/policy/health_streak.h"
 #include "lb/probe_schedule.h"
@@ -9,11 +13,11 @@ namespace dlb::lb {
 class TunnelHealth::Check final : public HeapTimerHandler, public HttpProbeHandler {
  public:
   Check(EventLoop& loop, TimerHeap& timers, const Options& options, const TunnelPool& pool,
-        TunnelBackend& backend, std::uint32_t index, Log& log)
+        std::uint32_t index, Log& log)
       : loop_(loop),
         timeout_(options.monitor_timeout),
-        pool_(pool),
-        backend_(backend),
+        listen_(pool.listen),
+        backend_(pool.backends[index]),
         log_(log),
         schedule_(loop.now(), options.health_interval, index, pool.backends.size()),
         streak_(static_cast<std::uint32_t>(options.failure_limit)),
@@ -22,11 +26,21 @@ class TunnelHealth::Check final : public HeapTimerHandler, public HttpProbeHandl
     timer_.arm_at(schedule_.next());
   }
 
+  bool is_of(const std::shared_ptr<TunnelBackend>& backend) const { return backend_ == backend; }
+
+  void apply(const Options& options, std::uint32_t index, std::size_t count) {
+    timeout_ = options.monitor_timeout;
+    streak_.set_limit(static_cast<std::uint32_t>(options.failure_limit));
+    if (options.health_interval == schedule_.interval()) return;
+    schedule_.change(loop_.now(), options.health_interval, index, count);
+    timer_.arm_at(schedule_.next());
+  }
+
   void on_heap_timer(HeapTimer&) override {
     schedule_.advance(loop_.now());
     timer_.arm_at(schedule_.next());
     ProbeRequest request;
-    request.address = backend_.address;
+    request.address = backend_->address;
     request.method = ProbeMethod::Tcp;
     request.timeout = timeout_;
     probe_.start(request);  // one that still runs goes on: monitor-timeout ends it
@@ -35,22 +49,22 @@ class TunnelHealth::Check final : public HeapTimerHandler, public HttpProbeHandl
   void on_probe_done(HttpProbe&, const ProbeResult& result) override {
     const bool changed = streak_.record(result.ok());
     const bool up = streak_.state() == HealthState::Up;
-    backend_.up.store(up, std::memory_order_relaxed);
-    backend_.checked.store(true, std::memory_order_relaxed);
+    backend_->up.store(up, std::memory_order_relaxed);
+    backend_->checked.store(true, std::memory_order_relaxed);
     if (!changed) return;
     if (up) {
-      log_.info("tcp backend up", {{"listen", pool_.listen}, {"backend", backend_.id}});
+      log_.info("tcp backend up", {{"listen", listen_}, {"backend", backend_->id}});
     } else {
       log_.warn("tcp backend down",
-                {{"listen", pool_.listen}, log_key("backend", backend_.id), {"reason", result.error}});
+                {{"listen", listen_}, log_key("backend", backend_->id), {"reason", result.error}});
     }
   }
 
  private:
   EventLoop& loop_;
-  const Duration timeout_;
-  const TunnelPool& pool_;
-  TunnelBackend& backend_;
+  Duration timeout_;
+  const std::string listen_;
+  const std::shared_ptr<TunnelBackend> backend_;
   Log& log_;
   ProbeSchedule schedule_;
   HealthStreak streak_;
@@ -59,11 +73,26 @@ class TunnelHealth::Check final : public HeapTimerHandler, public HttpProbeHandl
 };
 
 TunnelHealth::TunnelHealth(EventLoop& loop, TimerHeap& timers, const Options& options,
-                           const TunnelPools& pools, Log& log) {
+                           const TunnelPools& pools, Log& log)
+    : loop_(loop), timers_(timers), log_(log) {
+  apply(options, pools);
+}
+
+void TunnelHealth::apply(const Options& options, const TunnelPools& pools) {
+  std::vector<std::unique_ptr<Check>> before = std::move(checks_);
+  checks_.clear();
   for (const auto& pool : pools) {
     if (pool->kind != TunnelKind::Tcp) continue;
     for (std::uint32_t i = 0; i < pool->backends.size(); ++i) {
-      checks_.push_back(std::make_unique<Check>(loop, timers, options, *pool, *pool->backends[i], i, log));
+      const auto known = std::ranges::find_if(before, [&](const std::unique_ptr<Check>& check) {
+        return check != nullptr && check->is_of(pool->backends[i]);
+      });
+      if (known == before.end()) {
+        checks_.push_back(std::make_unique<Check>(loop_, timers_, options, *pool, i, log_));
+      } else {
+        checks_.push_back(std::move(*known));
+        checks_.back()->apply(options, i, pool->backends.size());
+      }
     }
   }
 }

@@ -17,15 +17,23 @@ namespace dlb::lb {
 
 class TunnelHealth {
  public:
-  // Everything must outlive it. The first check of each goes out at once, further ones are spread.
+  // Everything must outlive it, or the next apply(). The first check of each goes out at once, further ones
+  // are spread.
   TunnelHealth(EventLoop& loop, TimerHeap& timers, const Options& options, const TunnelPools& pools,
                Log& log);
   TunnelHealth(const TunnelHealth&) = delete;
   TunnelHealth& operator=(const TunnelHealth&) = delete;
   ~TunnelHealth();
 
+  // From now on, by these: backends that stay keep their streak.
+  void apply(const Options& options, const TunnelPools& pools);
+
  private:
   class Check;
+
+  EventLoop& loop_;
+  TimerHeap& timers_;
+  Log& log_;
   std::vector<std::unique_ptr<Check>> checks_;
 };
 

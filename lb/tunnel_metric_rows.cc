@@ -111,13 +111,14 @@ std::span<const MetricRow> tunnel_metric_rows() { return kTunnelRows; }
 
 std::span<const MetricRow> tunnel_backend_metric_rows() { return kTunnelBackendRows; }
 
-void write_tunnel_pools(JsonWriter& json, std::span<const std::unique_ptr<TunnelPool>> pools, TimePoint now) {
+void write_tunnel_pools(JsonWriter& json, std::span<const std::shared_ptr<const TunnelPool>> pools,
+                        TimePoint now) {
   json.key("tunnel_pools").begin_array();
   for (const auto& pool : pools) {
     json.begin_object();
     json.field("kind", pool->kind == TunnelKind::Tcp ? "tcp" : "wss").field("listen", pool->listen);
     json.field("policy", pool->policy == TunnelPolicy::LeastConn ? "least_conn" : "round_robin");
-    json.field("connections", pool->connections.taken());
+    json.field("connections", pool->connections().taken());
     json.key("backends").begin_array();
     for (const auto& backend : pool->backends) {
       json.begin_object().field("id", backend->id).field("address", backend->address.to_string());
@@ -129,7 +130,7 @@ void write_tunnel_pools(JsonWriter& json, std::span<const std::unique_ptr<Tunnel
   json.end_array();
 }
 
-void append_tunnel_pools(std::string& out, std::span<const std::unique_ptr<TunnelPool>> pools,
+void append_tunnel_pools(std::string& out, std::span<const std::shared_ptr<const TunnelPool>> pools,
                          TimePoint now) {
   std::size_t count = 0;
   for (const auto& pool : pools) count += pool->backends.size();

@@ -7,6 +7,17 @@ namespace dlb::lb {
 UpstreamPool::UpstreamPool(std::size_t backends, std::size_t max_idle, std::size_t max_idle_per_backend)
     : lists_(backends * 2), max_idle_(max_idle), max_idle_per_backend_(max_idle_per_backend) {}
 
+void UpstreamPool::apply(std::size_t backends, std::size_t max_idle, std::size_t max_idle_per_backend) {
+  DLB_CHECK(backends * 2 >= lists_.size());
+  lists_.resize(backends * 2);
+  max_idle_ = max_idle;
+  max_idle_per_backend_ = max_idle_per_backend;
+  for (List& list : lists_) {
+    while (list.size > max_idle_per_backend_) list.first->close();
+  }
+  while (idle_ > max_idle_ && close_one()) continue;
+}
+
 Upstream* UpstreamPool::take(std::uint32_t backend, TransportClass transport_class) {
   Upstream* upstream = list_of(backend, transport_class).first;
   if (upstream != nullptr) remove(*upstream);

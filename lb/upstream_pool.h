@@ -14,6 +14,9 @@ class UpstreamPool {
  public:
   UpstreamPool(std::size_t backends, std::size_t max_idle, std::size_t max_idle_per_backend);
 
+  // Other bounds, and at least as many backends. May close.
+  void apply(std::size_t backends, std::size_t max_idle, std::size_t max_idle_per_backend);
+
   // An idle connection, no longer in the pool; null when there is none.
   Upstream* take(std::uint32_t backend, TransportClass transport_class);
   // Takes a Busy connection whose exchange is over; closes it when the pool is full. May close.

@@ -7,14 +7,9 @@
 namespace dlb::lb {
 namespace {
 
-constexpr std::size_t kSmallBlock = 4096;
-// Room for what we add to a head behind the largest one that we take.
-constexpr std::size_t kHeadAdditions = 1024;
 // Batches of clients that are taken out of the backlog at the end.
 constexpr int kLastAccepts = 64;
 constexpr std::size_t kMailboxCapacity = 16 * 1024;
-constexpr std::size_t kCachedBlocks = 256;
-constexpr std::size_t kCachedFeedBlocks = 16;
 // What a socket gets instead of the kernel's tuning when socket memory is short.
 constexpr std::size_t kSmallSocketBuffer = 16 * 1024;
 constexpr std::size_t kPipeBytes = 256 * 1024;
@@ -22,68 +17,28 @@ constexpr std::size_t kMaxPipes = 128;
 constexpr std::size_t kCachedPipes = 16;
 constexpr std::uint64_t bit(std::uint32_t worker) { return std::uint64_t{1} << worker; }
 
-std::size_t connection_capacity(const Options& options) {
-  return options.client_max_connections == 0
-             ? std::numeric_limits<std::uint32_t>::max() / 2
-             : static_cast<std::size_t>(options.client_max_connections + options.client_connection_burst) +
-                   64;
-}
-
 }  // namespace
-
-WorkerTimers::WorkerTimers(EventLoop& loop, const Options& options)
-    : client_new(loop, options.client_idle_timeout),
-      client_idle(loop, options.client_idle_timeout),
-      client_header(loop, options.client_header_timeout),
-      client_body(loop, options.client_body_timeout),
-      client_write(loop, options.client_write_timeout),
-      client_linger(loop, Worker::kLingerTimeout),
-      client_look(loop, std::min(Worker::kFirstLook, options.client_write_timeout / Worker::kLooks)),
-      client_tick(loop, options.client_write_timeout / Worker::kLooks),
-      client_rate(loop,
-                  options.client_min_rate.bytes > 0 ? options.client_min_rate_window : Duration::zero()),
-      queue(loop, options.backend_queue_timeout),
-      connect(loop, options.connect_timeout),
-      response_head(loop, options.backend_timeout),
-      response_body(loop, options.backend_body_timeout),
-      upstream_idle(loop, options.proxy_idle_timeout),
-      tunnel(loop, options.tunnel_timeout) {}
 
 Worker::Worker(Shared& shared, std::uint32_t index, std::uint64_t seed)
     : shared_(shared),
       index_(index),
+      configuration_(shared.configuration.current()),
+      configured_(configuration_->serial),
       mailbox_(loop_, *this, kMailboxCapacity),
-      metrics_(static_cast<std::size_t>(std::max<std::int64_t>(1, shared.options.workers))),
-      timers_(loop_, shared.options),
-      // Blocks are bounded by the connections that may hold them: no pool runs dry before the connection cap
-      // is met.
-      small_blocks_(kSmallBlock, connection_capacity(shared.options) * 4, kCachedBlocks),
-      io_blocks_(std::max(static_cast<std::size_t>(shared.options.proxy_buffer_bytes.bytes),
-                          static_cast<std::size_t>(shared.options.max_header_bytes.bytes)) +
-                     kHeadAdditions,
-                 connection_capacity(shared.options) * 4, kCachedBlocks),
-      feed_blocks_(static_cast<std::size_t>(shared.options.proxy_feed_buffer_bytes.bytes > 0
-                                                ? shared.options.proxy_feed_buffer_bytes.bytes
-                                                : shared.options.proxy_buffer_bytes.bytes),
-                   connection_capacity(shared.options), kCachedFeedBlocks),
-      head_blocks_(static_cast<std::size_t>(shared.options.max_header_bytes.bytes) * 2 + kHeadAdditions,
-                   connection_capacity(shared.options) * 2, 8),
+      metrics_(static_cast<std::size_t>(std::max<std::int64_t>(1, options().workers))),
+      timers_(loop_, options()),
+      blocks_(options()),
       pipes_(kPipeBytes, kMaxPipes, kCachedPipes),
-      access_blocks_(AccessNote::kBlockBytes, connection_capacity(shared.options), kCachedBlocks),
-      request_limits_{static_cast<std::size_t>(shared.options.max_header_bytes.bytes),
-                      HeadLimits{}.max_target_bytes},
-      response_limits_{static_cast<std::size_t>(shared.options.max_header_bytes.bytes) * 2,
-                       HeadLimits{}.max_target_bytes},
       rng_(seed),
-      router_(shared.options, shared.backends, seed ^ 0x9e3779b97f4a7c15U),
-      pool_(shared.backends.size(), static_cast<std::size_t>(shared.options.proxy_max_idle),
-            static_cast<std::size_t>(shared.options.proxy_max_idle_per_host)),
-      last_failure_(shared.backends.size()),
-      upstreams_(connection_capacity(shared.options) +
-                 static_cast<std::size_t>(shared.options.proxy_max_idle)),
-      exchanges_(connection_capacity(shared.options)),
-      downstreams_(connection_capacity(shared.options)),
-      tunnels_(connection_capacity(shared.options)) {
+      router_(options(), backends(), seed ^ 0x9e3779b97f4a7c15U),
+      pool_(backends().size(), static_cast<std::size_t>(options().proxy_max_idle),
+            static_cast<std::size_t>(options().proxy_max_idle_per_host)),
+      last_failure_(backends().size()),
+      upstreams_(0),
+      exchanges_(0),
+      downstreams_(0),
+      tunnels_(0) {
+  set_capacities();
   loop_.add_turn_end_hook(*this);
 }
 
@@ -99,13 +54,6 @@ Worker::~Worker() {
 std::uint64_t Worker::open_connections() const {
   return metrics_.client_new.get() + metrics_.client_idle.get() + metrics_.client_reading.get() +
          metrics_.client_active.get() + metrics_.client_handshaking.get() + open_tunnels();
-}
-
-Buffer Worker::acquire_block(std::size_t bytes) {
-  if (bytes <= small_blocks_.block_bytes()) return small_blocks_.acquire();
-  if (bytes <= io_blocks_.block_bytes()) return io_blocks_.acquire();
-  if (bytes <= head_blocks_.block_bytes()) return head_blocks_.acquire();
-  return {};
 }
 
 // --- slots
@@ -227,7 +175,7 @@ void Worker::serve_queue() {
 }
 
 bool Worker::wait_for_slot(Exchange& exchange) {
-  if (!shared_.waiting.try_reserve(static_cast<std::uint32_t>(shared_.options.backend_queue_max))) {
+  if (!shared_.waiting.try_reserve(static_cast<std::uint32_t>(options().backend_queue_max))) {
     metrics_.queue_full.add();
     return false;
   }
@@ -248,9 +196,8 @@ bool Worker::wait_for_retry(Exchange& exchange, std::uint32_t failed_backend) {
            backend->ejected_until_ns.load(std::memory_order_relaxed) == 0 &&
            (failed == TimePoint{} || now - failed > kSoundAfter);
   };
-  if (std::none_of(shared_.backends.begin(), shared_.backends.end(), sound)) return false;
-  if (!shared_.waiting.try_reserve(static_cast<std::uint32_t>(shared_.options.backend_queue_max)))
-    return false;
+  if (std::ranges::none_of(backends(), sound)) return false;
+  if (!shared_.waiting.try_reserve(static_cast<std::uint32_t>(options().backend_queue_max))) return false;
   retry_queue_.join(exchange, TransportClass::Message, now);
   return true;
 }
@@ -277,8 +224,8 @@ void Worker::note_queue_state() {
 // longest from its start, if for client-new-timeout at least.
 bool Worker::reclaim_client() {
   reclaiming_ = true;
-  const bool reclaimed = timers_.client_idle.expire_oldest() ||
-                         timers_.client_new.expire_oldest(shared_.options.client_new_timeout);
+  const bool reclaimed =
+      timers_.client_idle.expire_oldest() || timers_.client_new.expire_oldest(options().client_new_timeout);
   reclaiming_ = false;
   if (reclaimed) metrics_.client_reclaimed.add();
   return reclaimed;
@@ -298,8 +245,10 @@ bool Worker::ask_others_to_reclaim() {
 }
 
 bool Worker::admit_connection() {
-  const std::uint32_t burst = shared_.memory.clear.load(std::memory_order_relaxed) ? shared_.client_burst : 0;
-  const std::uint32_t cap = shared_.client_cap + burst;
+  const std::uint32_t burst = shared_.memory.clear.load(std::memory_order_relaxed)
+                                  ? shared_.client_burst.load(std::memory_order_relaxed)
+                                  : 0;
+  const std::uint32_t cap = shared_.client_cap.load(std::memory_order_relaxed) + burst;
   if (shared_.clients.try_reserve(cap)) return true;
   // At the cap an idle one of ours makes room, else one of another worker's.
   if (reclaim_client() && shared_.clients.try_reserve(cap)) return true;
@@ -313,18 +262,17 @@ bool Worker::admit_connection() {
 
 void Worker::on_accept(const Listener& listener, Fd fd, const Address& peer) {
   const bool http = listener.kind == ListenerKind::Http || listener.kind == ListenerKind::Https;
-  const bool proxied = http && shared_.options.accept_proxy_protocol;
-  if (proxied && !shared_.options.trusted_networks.contains(PeerAddress(peer))) {
+  const bool proxied = http && options().accept_proxy_protocol;
+  if (proxied && !options().trusted_networks.contains(PeerAddress(peer))) {
     metrics_.proxy_untrusted.add();
     return;
   }
   if (!admit_connection()) return;
   metrics_.client_accepted.add();
   if (shared_.memory.small_buffers.load(std::memory_order_relaxed)) {
-    const Options& options = shared_.options;
     set_socket_buffers(fd.get(),
-                       socket_buffers(static_cast<std::size_t>(options.socket_read_buffer_bytes.bytes),
-                                      static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes)));
+                       socket_buffers(static_cast<std::size_t>(options().socket_read_buffer_bytes.bytes),
+                                      static_cast<std::size_t>(options().socket_write_buffer_bytes.bytes)));
   }
   if (!http) return accept_tunnel(listener, std::move(fd), peer);
   const Downstream::Before before{.proxy_header = proxied, .tls = listener.kind == ListenerKind::Https};
@@ -353,20 +301,25 @@ void Worker::shed() {
     if (one.used()) one.close_if_idle();  // who has just come gets an answer
   });
   pool_.close_all();
-  for (BufferPool* blocks : {&small_blocks_, &io_blocks_, &feed_blocks_, &head_blocks_}) blocks->trim();
+  blocks_.trim();
   pipes_.trim();
 }
 
 void Worker::accept_tunnel(const Listener& listener, Fd fd, const Address& peer) {
   Tunnel* tunnel = tunnels_.create(*this);
-  if (tunnel != nullptr) return tunnel->accept(std::move(fd), peer, *shared_.tunnel_pools[listener.pool]);
+  if (tunnel != nullptr) return tunnel->accept(std::move(fd), peer, configuration_->pools[listener.pool]);
   shared_.clients.release();
   metrics_.client_refused.add();
 }
 
+void Worker::note_client_limit() {
+  metrics_.client_limit.set(shared_.client_cap.load(std::memory_order_relaxed) +
+                            shared_.client_burst.load(std::memory_order_relaxed));
+}
+
 void Worker::start_accepting() {
   if (draining_) return;
-  metrics_.client_limit.set(shared_.client_cap + shared_.client_burst);
+  note_client_limit();
   for (const Listener& listener : shared_.listeners) {
     acceptors_.push_back(std::make_unique<ListenerAcceptor>(loop_, listener, *this));
   }
@@ -401,6 +354,8 @@ void Worker::on_mail(WorkerMail mail) {
       return;
     case WorkerMail::Kind::Shed:
       return shed();
+    case WorkerMail::Kind::Configure:
+      return apply(shared_.configuration.current());
     case WorkerMail::Kind::StartAccepting:
       return start_accepting();
     case WorkerMail::Kind::BeginDrain:

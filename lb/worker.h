@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -30,16 +31,19 @@
 #include "lb/tunnel.h"
 #include "lb/upstream.h"
 #include "lb/upstream_pool.h"
+#include "lb/worker_blocks.h"
 
 namespace dlb::lb {
 
-// One FIFO list per timeout class: what waits, and what happens at the end, stands in lb/README.md.
+// One class of FIFO lists per timeout: what waits, and what happens at the end, stands in lb/README.md.
 struct WorkerTimers {
   WorkerTimers(EventLoop& loop, const Options& options);
-  TimerList client_new, client_idle, client_header, client_body, client_write, client_linger;
-  TimerList client_look, client_tick;  // how the client gets on with its response: see exchange_pace.cc
-  TimerList client_rate;
-  TimerList queue, connect, response_head, response_body, upstream_idle, tunnel;
+  void apply(const Options& options);
+
+  TimerClass client_new, client_idle, client_header, client_body, client_write, client_linger;
+  TimerClass client_look, client_tick;  // how the client gets on with its response: see exchange_pace.cc
+  TimerClass client_rate;
+  TimerClass queue, connect, response_head, response_body, upstream_idle, tunnel;
 };
 
 class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, public TurnEndHook {
@@ -68,7 +72,11 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   std::uint64_t open_tunnels() const { return metrics_.client_tunnels.get(); }  // part of the above
   std::uint64_t open_exchanges() const { return metrics_.requests_in_progress.get(); }
 
-  const Options& options() const { return shared_.options; }
+  // Of the configuration that this worker has taken over; another one may be in place in the next turn.
+  const Options& options() const { return *configuration_->options; }
+  const BackendSet& backends() const { return configuration_->backends; }
+  // Any thread: the serial of that configuration.
+  std::uint64_t configured() const { return configured_.load(std::memory_order_acquire); }
   Shared& shared() { return shared_; }
   WorkerMetrics& metrics() { return metrics_; }
   Router& router() { return router_; }
@@ -99,18 +107,13 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   bool cutting() const { return cutting_; }        // what ends now is ended by us
   bool reclaiming() const { return reclaiming_; }  // a connection is closed to make room, not for its age
 
-  // A block with room for `bytes`: 4 KiB, one I/O buffer, or twice the head limit. !valid() when memory is
-  // out or more than the largest block is asked for.
-  Buffer acquire_block(std::size_t bytes);
+  Buffer acquire_block(std::size_t bytes) { return blocks_.acquire(bytes); }
   // A block for what the access log keeps of a request.
-  Buffer acquire_access_block() { return access_blocks_.acquire(); }
-  Buffer acquire_io_block() { return io_blocks_.acquire(); }
-  // For the body of a response: feeds may have a size of their own.
-  Buffer acquire_body_block(TransportClass transport) {
-    return transport == TransportClass::Feed ? feed_blocks_.acquire() : io_blocks_.acquire();
-  }
-  BufferPool& io_blocks() { return io_blocks_; }
-  std::size_t io_block_bytes() const { return io_blocks_.block_bytes(); }
+  Buffer acquire_access_block() { return blocks_.access().acquire(); }
+  Buffer acquire_io_block() { return blocks_.io().acquire(); }
+  Buffer acquire_body_block(TransportClass transport) { return blocks_.acquire_body(transport); }
+  BufferPool& io_blocks() { return blocks_.io(); }
+  std::size_t io_block_bytes() { return blocks_.io().block_bytes(); }
   const HeadLimits& request_limits() const { return request_limits_; }
   const HeadLimits& response_limits() const { return response_limits_; }
 
@@ -151,19 +154,21 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   void stop_accepting();
   void shed();
   void close_tunnels(std::uint64_t keep);
+  void set_capacities();
+  void note_client_limit();
+
+  void apply(std::shared_ptr<const Configuration> next);  // worker_configure.cc
 
   Shared& shared_;
   const std::uint32_t index_;
+  std::shared_ptr<const Configuration> configuration_;
+  std::atomic<std::uint64_t> configured_;
   EventLoop loop_;
   Mailbox<WorkerMail> mailbox_;
   WorkerMetrics metrics_;
   WorkerTimers timers_;
-  BufferPool small_blocks_;
-  BufferPool io_blocks_;
-  BufferPool feed_blocks_;
-  BufferPool head_blocks_;
+  WorkerBlocks blocks_;
   PipePool pipes_;
-  BufferPool access_blocks_;
   HeadLimits request_limits_;
   HeadLimits response_limits_;
   HeadParser parser_;

@@ -33,6 +33,9 @@ class HealthStreak {
     return state_ != before;
   }
 
+  // Of the verdicts from now on.
+  constexpr void set_limit(std::uint32_t failure_limit) { limit_ = failure_limit == 0 ? 1 : failure_limit; }
+
   constexpr HealthState state() const { return state_; }
   constexpr std::uint32_t failures_in_row() const { return failures_in_row_; }
 

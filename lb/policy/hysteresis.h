@@ -24,6 +24,7 @@ class Hysteresis {
     }
     return on_;
   }
+  constexpr void set_limit(double limit) { limit_ = limit; }  // of the values from now on
   constexpr bool on() const { return on_; }
   constexpr void reset() { on_ = false; }
 
@@ -48,6 +49,11 @@ class BackendMemoryGuards {
     const bool memory = memory_.update(unreclaimable_percent);
     const bool total = total_.update(unreclaimable_percent);
     return memory || total;
+  }
+  // Of the figures from now on.
+  constexpr void set_limits(double max_memory, double max_total_memory) {
+    memory_.set_limit(max_memory);
+    total_.set_limit(max_total_memory);
   }
   constexpr bool blocked() const { return memory_.on() || total_.on(); }
   constexpr void reset() {

@@ -47,6 +47,9 @@ class MemoryGuard {
     return shedding() != was;
   }
 
+  // Of the readings from now on.
+  void set_limits(const MemoryLimits& limits) { limits_ = limits; }
+
   bool shedding() const { return reason_ != Reason::None; }
   // What turned it on.
   Reason reason() const { return reason_; }

@@ -13,7 +13,15 @@ constexpr double kOutOfLine = 3;      // times the peers' median
 constexpr double kAtLeastHalf = 0.5;  // a share has to be over it
 constexpr double kJitter = 0.1;       // of a cooldown, by which it may be shorter
 
+std::size_t present(std::span<const OutlierPeer> peers) {
+  return static_cast<std::size_t>(std::ranges::count(peers, false, &OutlierPeer::gone));
+}
+
 }  // namespace
+
+void OutlierDetector::forget(std::uint32_t index) {
+  if (index < states_.size()) states_[index] = {};
+}
 
 std::uint32_t OutlierDetector::bound(double max_percent, std::size_t backends) {
   if (max_percent <= 0) return 0;
@@ -88,7 +96,7 @@ OutlierDecision OutlierDetector::failed(std::uint32_t index, std::span<const Out
   if (in_row == (probation ? 1 : rules_.failures_in_row)) one.refusal_told = false;
   if (!peers[index].in_service) return {};  // out already, and for a better reason
   if (sound_peer(index, peers)) {
-    return eject(index, probation ? OutlierReason::Probation : OutlierReason::InRow, peers.size(), now);
+    return eject(index, probation ? OutlierReason::Probation : OutlierReason::InRow, present(peers), now);
   }
   if (probation) return become_sound(index, now);
   return everybody_fails(peers) ? lift_all(now) : OutlierDecision{};
@@ -154,7 +162,7 @@ OutlierDecision OutlierDetector::judge(std::uint32_t index, std::span<const Outl
   if (answers < rules_.min_answers || failing <= kAtLeastHalf) return {};
   if (failing <= kOutOfLine * median_share_of_peers(index, peers, now) || !sound_peer(index, peers))
     return {};
-  OutlierDecision decision = eject(index, OutlierReason::Share, peers.size(), now);
+  OutlierDecision decision = eject(index, OutlierReason::Share, present(peers), now);
   decision.share = failing;
   return decision;
 }

@@ -44,6 +44,7 @@ inline constexpr std::uint32_t kProbationSlots = 3;
 struct OutlierPeer {
   bool in_service = false;  // healthy, not taken out on purpose, below its memory guards
   std::uint32_t failures_in_row = 0;
+  bool gone = false;  // its place is empty: it counts for no share of all
 };
 
 enum class OutlierReason : std::uint8_t { InRow, Share, Probation };
@@ -72,6 +73,11 @@ class OutlierDetector {
 
   // How many of `backends` may be ejected at a time.
   static std::uint32_t bound(double max_percent, std::size_t backends);
+
+  // Other rules from the next call on. Ejections that run keep their end.
+  void set_rules(const OutlierRules& rules) { rules_ = rules; }
+  // Nothing is known of `index` any more: another backend is there, or none.
+  void forget(std::uint32_t index);
 
   // An outcome of `index` that counts: of an exchange begun after its last ejection ended. `failed` may be
   // left out while the backend is sound and peers[index] has fewer than `failures_in_row` failures in a row.
@@ -121,7 +127,7 @@ class OutlierDetector {
   OutlierDecision become_sound(std::uint32_t index, TimePoint now);
   OutlierDecision lift_all(TimePoint now);
 
-  const OutlierRules rules_;
+  OutlierRules rules_;
   Rng rng_;
   std::vector<State> states_;  // by index, grown when one is first named
 };

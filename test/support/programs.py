@@ -147,17 +147,36 @@ class Balancer(Program):
     def __init__(self, folder, backends, name="lb", weights=None, extra="", **options):
         super().__init__(folder, name)
         self.port = free_port()
-        self.backends = backends
         self.with_statistics = options.get("stats_path") != "" and all(getattr(b, "stats", 1) is not None for b in backends)
         self.config_path = os.path.join(folder, name + ".toml")
-        settings = {**self.DEFAULTS, "listen": f"127.0.0.1:{self.port}", **options}
+        self.options = {**self.DEFAULTS, "listen": f"127.0.0.1:{self.port}", **options}
+        self.configure(backends, weights, extra)
+
+    def configure(self, backends, weights=None, extra="", **options):
+        """Writes the file: these backends, and the options as they were, or as given now."""
+        self.backends = backends
+        settings = {**self.options, **options}
         lines = [f"{key.replace('_', '-')} = {toml_value(value)}" for key, value in settings.items()]
         for index, backend in enumerate(backends):
             lines += ["", "[[backend]]", f"id = {toml_value(backend.name)}", f"url = {toml_value(backend.url)}"]
             if weights:
                 lines.append(f"weight = {weights[index]}")
-        with open(self.config_path, "w", encoding="utf-8") as file:
+        with open(self.config_path + ".new", "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n" + extra)
+        os.replace(self.config_path + ".new", self.config_path)  # whoever reads it meanwhile reads it whole
+
+    def reload(self, ok=True):
+        """SIGHUP, and what came of it: a generation that every worker has and whose backends were checked, or an error."""
+        before = self.status()["configuration"]
+        self.signal(signal.SIGHUP)
+
+        def done():
+            now = self.status()["configuration"]
+            if not ok:
+                return now["reloads_failed"] > before["reloads_failed"] and now
+            return now["generation"] > before["generation"] and not now["settling"] and now
+
+        return wait_until(done, 10, "the reload" if ok else "the refusal")
 
     def start(self, healthy=None, timeout=10, open_files=0, within=""):
         """Starts, and waits until `healthy` backends are (all, when not given). `open_files`: its ulimit -n; `within`: the

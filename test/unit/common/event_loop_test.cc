@@ -129,6 +129,33 @@ TEST_CASE("a timer list of zero is off, and destroying an armed timer unlinks it
   CHECK(list.empty());
 }
 
+TEST_CASE("a timer class keeps what was armed when its duration changes, and arms anew with the new one") {
+  EventLoop loop;
+  struct Owner final : TimerHandler {
+    std::vector<Timer*> fired;
+    void on_timer(Timer& t) override { fired.push_back(&t); }
+  } owner;
+  TimerClass timers(loop, std::chrono::hours(1));
+  Timer a(owner), b(owner), c(owner);
+  timers.arm(a);
+  timers.arm(c);
+  timers.set_duration(std::chrono::hours(1));
+  CHECK(timers.older() == 0);
+  timers.set_duration(milliseconds(1));
+  timers.arm(b);
+  timers.arm(c);  // re-armed: has the new duration now
+  REQUIRE(turn_until(loop, [&] { return owner.fired.size() == 2; }));
+  CHECK(owner.fired == std::vector<Timer*>{&b, &c});
+  CHECK(a.armed());
+  CHECK_FALSE(timers.empty());
+  CHECK(timers.older() == 1);
+  CHECK(timers.expire_oldest());
+  CHECK(owner.fired.back() == &a);
+  CHECK_FALSE(timers.expire_oldest());
+  timers.set_duration(milliseconds(2));
+  CHECK(timers.older() == 0);
+}
+
 TEST_CASE("a timer heap fires by deadline under random arming, re-arming and cancelling") {
   Rng rng(7);
   EventLoop loop;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "lb/backend_changes.h"
 #include "lb/probe_schedule.h"
 #include "test/support/catch.h"
 #include "test/unit/lb/monitor_scene.h"
@@ -241,14 +242,14 @@ TEST_CASE("failed connects take it out at once until a check that began later su
   Backend& backend = scene.backend();
   REQUIRE(scene.run_until([&] { return backend.healthy.load(); }));
 
-  checker.note_connect_failure(0, ECONNREFUSED);
+  checker.note_connect_failure(scene.backend(), ECONNREFUSED);
   CHECK(backend.healthy);
-  checker.note_connect_success(0);
-  checker.note_connect_failure(0, ECONNREFUSED);
+  checker.note_connect_success(scene.backend());
+  checker.note_connect_failure(scene.backend(), ECONNREFUSED);
   CHECK(backend.healthy);  // not two in a row
   CHECK(backend.last_error.get().text ==
         "connect " + a.server.address().to_string() + ": ECONNREFUSED (Connection refused)");
-  checker.note_connect_failure(0, ECONNREFUSED);
+  checker.note_connect_failure(scene.backend(), ECONNREFUSED);
   CHECK_FALSE(backend.healthy);
   CHECK_FALSE(backend.accepting);
   CHECK(backend.active_health == HealthState::Up);  // traffic doesn't move the active streak
@@ -289,6 +290,37 @@ TEST_CASE("checks start at once, spread over the interval, and leave out what wa
     CHECK(schedule.next() == seconds.back() + 5s);
   }
   CHECK(seconds == std::vector<TimePoint>{start + 250ms, start + 500ms, start + 750ms, start + 1s});
+}
+
+TEST_CASE("a reload keeps streaks and health, checks new backends at once and forgets those that are gone") {
+  Switchable a, b, c;
+  a.status = 500;
+  MonitorScene scene({a.server.address(), b.server.address()});
+  scene.options.health_interval = 1h;
+  HealthChecker checker(scene.loop, scene.timers, scene.options, *scene.backends, scene.events, scene.log);
+  REQUIRE(scene.run_until([&] { return scene.backend(0).checked_at_ns != 0 && scene.backend(1).healthy; }));
+  const std::int64_t checked = scene.backend(1).checked_at_ns;
+
+  Options next = scene.options;
+  next.backends.erase(next.backends.begin());
+  next.backends.push_back(scene.options.backends[0]);
+  next.backends.back().id = "new";
+  next.backends.back().url = "http://" + c.server.address().to_string();
+  next.backends.back().address = c.server.address();
+  BackendChanges changes = change_backends(*scene.backends, scene.options, next, 1);
+  checker.apply(next, changes.set);
+  REQUIRE(scene.run_until([&] { return changes.set.at(2).healthy.load(); }));
+  CHECK(scene.backend(1).healthy);
+  CHECK(scene.backend(1).checked_at_ns == checked);  // its time has not come
+  CHECK(changes.leaving == std::vector<std::uint32_t>{0});
+
+  retire_backends(changes.set, changes.leaving, 2);
+  next.health_interval = 5ms;
+  checker.apply(next, changes.set);
+  const std::uint64_t probes = scene.backend(0).counters.probes;
+  REQUIRE(scene.run_until([&] { return changes.set.at(2).counters.probes > 5; }));
+  CHECK(scene.backend(0).counters.probes == probes);
+  CHECK(scene.backend(1).counters.probes > 1);  // the new interval
 }
 
 }  // namespace

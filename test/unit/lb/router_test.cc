@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "lb/backend_changes.h"
 #include "lb/options.h"
 #include "lb/score_view.h"
 #include "test/support/catch.h"
@@ -394,6 +395,41 @@ TEST_CASE("pick cost", "[.][bench]") {
       WARN(policy_name(kind) << " over " << n << " backends: " << ns << " ns a pick and release");
     }
   }
+}
+
+TEST_CASE("other rules and more backends apply from the next pick on, whatever is reserved") {
+  Pool pool(2, PolicyKind::LeastConn);
+  pool.options.backend_cap = 1;
+  BackendSet& set = pool.make();
+  Router router(pool.options, set, 1);
+  CHECK(router.pick(TransportClass::Message, at(0s)).status == PickStatus::Picked);
+  CHECK(router.pick(TransportClass::Message, at(0s)).status == PickStatus::Picked);
+  CHECK(router.pick(TransportClass::Message, at(0s)).status == PickStatus::Full);
+
+  Options next = pool.options;
+  next.policy_kind = PolicyKind::RoundRobin;
+  next.backends.push_back(pool.options.backends[0]);
+  next.backends.back().id = "new";
+  const BackendChanges changes = change_backends(set, pool.options, next, 1);
+  router.apply(next, changes.set);
+  CHECK(router.pick(TransportClass::Message, at(0s)).status == PickStatus::Full);  // nobody has checked it
+  changes.set.at(2).healthy = true;
+  const Choice choice = router.pick(TransportClass::Message, at(0s));
+  REQUIRE(choice.status == PickStatus::Picked);
+  CHECK(choice.backend == 2);
+
+  next.backend_cap = 2;
+  next.policy_kind = PolicyKind::LeastConn;
+  router.apply(next, changes.set);
+  for (int i = 0; i < 3; ++i)
+    CHECK(router.pick(TransportClass::Message, at(0s)).status == PickStatus::Picked);
+  CHECK(router.pick(TransportClass::Message, at(0s)).status == PickStatus::Full);
+  changes.set.at(0).membership = Membership::Leaving;
+  retire_backends(changes.set, {0}, 2);
+  router.release_slot(0);
+  router.release_connection(0, TransportClass::Message);
+  CHECK(router.pick(TransportClass::Message, at(0s)).status ==
+        PickStatus::Full);  // gone: its slot serves nobody
 }
 
 }  // namespace

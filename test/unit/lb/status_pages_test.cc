@@ -271,7 +271,9 @@ TEST_CASE("the format of /lb/metrics by query, then by Accept") {
 TEST_CASE("pages by path") {
   Scene scene;
   Log log(LogConfig{.fd = -1});
-  StatusPages pages(scene.options, *scene.backends, scene.system, scene.memory, log);
+  ConfigurationStore configuration(std::make_shared<const Configuration>(
+      Configuration{.options = std::make_shared<const Options>(scene.options), .backends = *scene.backends}));
+  StatusPages pages(configuration, scene.system, scene.memory, log);
   pages.add_worker(scene.metrics, *scene.router);
   CHECK(pages.render("/lb/health", "", "").status == 503);
   scene.set_healthy(0);

@@ -14,7 +14,7 @@ constexpr TimePoint kNow{std::chrono::hours(1)};
 
 TunnelPool& with_backends(TunnelPool& pool, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
-    pool.backends.push_back(std::make_unique<TunnelBackend>("b" + std::to_string(i), Address{}, nullptr));
+    pool.backends.push_back(std::make_shared<TunnelBackend>("b" + std::to_string(i), Address{}, nullptr));
     pool.backends.back()->up = true;
   }
   return pool;
@@ -68,7 +68,7 @@ TEST_CASE("a backend of wss-listen is usable as its HTTP side is") {
   const TunnelPools pools = make_tunnel_pools(options, *set);
   REQUIRE(pools.size() == 2);
   CHECK(pools[0]->kind == TunnelKind::Tcp);
-  TunnelPool& wss = *pools[1];
+  const TunnelPool& wss = *pools[1];
   CHECK(wss.max_connections == 7);
   CHECK(wss.policy == TunnelPolicy::LeastConn);
   REQUIRE(wss.backends.size() == 1);
@@ -95,6 +95,34 @@ TEST_CASE("a backend of wss-listen is usable as its HTTP side is") {
   CHECK_FALSE(backend.usable(kNow));
   http.ejected_until_ns = kNow.time_since_epoch().count();
   CHECK(backend.usable(kNow));
+}
+
+TEST_CASE("the next pools go on with the same backends and counts, and keep those that leave while told so") {
+  Options options;
+  options.tcp.resize(1);
+  options.tcp[0].listen = ":1";
+  options.tcp[0].backends = {"127.0.0.1:3", "127.0.0.1:4"};
+  for (const std::string& text : options.tcp[0].backends)
+    options.tcp[0].addresses.push_back(*Address::parse(text));
+  const auto set = make_backend_set(options);
+  const TunnelPools first = make_tunnel_pools(options, *set);
+  first[0]->connections().try_reserve(0);
+  first[0]->backends[1]->up = true;
+
+  options.tcp[0].backends = {"127.0.0.1:5", "127.0.0.1:4"};
+  options.tcp[0].addresses[0] = *Address::parse("127.0.0.1:5");
+  options.tcp[0].policy = "least_conn";
+  const TunnelPools both = make_tunnel_pools(options, *set, first, true);
+  const TunnelPools next = make_tunnel_pools(options, *set, both, false);
+  REQUIRE(both[0]->backends.size() == 3);
+  CHECK(both[0]->backends[2] == first[0]->backends[0]);
+  REQUIRE(next[0]->backends.size() == 2);
+  CHECK(next[0]->policy == TunnelPolicy::LeastConn);
+  CHECK(next[0]->backends[0] == both[0]->backends[0]);
+  CHECK(next[0]->backends[1] == first[0]->backends[1]);
+  CHECK(next[0]->connections().taken() == 1);
+  first[0]->connections().release();
+  CHECK(next[0]->connections().taken() == 0);
 }
 
 }  // namespace
