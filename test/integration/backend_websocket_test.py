@@ -1,43 +1,11 @@
 """WebSocket framing on /echo as bytes: directly, by TLS, and through the balancer, as HTTP upgrade and by wss-listen."""
 
 import os
-import struct
 import threading
 
-from case import Case, main
-from ports import free_port
-from tls import TlsClient
-from raw import RawClient
-from waiting import wait_until
-from websocket import BINARY, CLOSE, PING, PONG, TEXT, WebSocket, closing, frame, hexed, request
-
-
-class Ways(Case):
-    """One backend with all its ports, and a balancer before it. self.ways: a client maker for each way in."""
-
-    def scene(self, **options):
-        self.backend = self.chat_backends(1, wss=True, ws_echo=True, ws_plain=True, **options)[0]
-        wss = free_port()
-        self.lb = self.balancer(self.backend, wss_listen=f"127.0.0.1:{wss}", stats_path="",
-                                wss_backends=[f"127.0.0.1:{self.backend.ws_port}"])
-        self.ways = {"plain": lambda **o: RawClient(self.backend.port, **o),
-                     "tls": lambda **o: TlsClient(self.backend.ws_port, **o),
-                     "lb": lambda **o: RawClient(self.lb.port, **o),
-                     "lb wss": lambda **o: TlsClient(wss, **o)}
-        return self.backend
-
-    def each_way(self):
-        for name, connect in self.ways.items():
-            with self.subTest(way=name):
-                yield connect
-
-    def figures(self):
-        import json
-
-        return json.loads(self.backend.fetch("/metrics?format=json").body)["ws"]
-
-    def wait_gone(self, sessions=0):
-        wait_until(lambda: (self.figures()["sessions"], self.figures()["closing"]) == (sessions, 0), 10, "no session")
+from case import main
+from websocket import BINARY, PING, PONG, TEXT, WebSocket, closing, frame, hexed
+from websocket_case import Ways
 
 
 class Framing(Ways):
@@ -134,9 +102,10 @@ class Framing(Ways):
 
     def test_16_mebibytes_come_back(self):
         payload = os.urandom(1 << 20) * 16
+        sent = frame(payload, BINARY)
         for connect in self.each_way():
             with WebSocket(connect()) as socket:
-                sender = threading.Thread(target=socket.send, args=(payload, BINARY))
+                sender = threading.Thread(target=socket.client.send, args=(sent,))
                 sender.start()
                 opcode, got = socket.read_frame()
                 sender.join()
