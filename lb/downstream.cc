@@ -3,6 +3,7 @@
 #include <array>
 
 #include "common/check.h"
+#include "common/socket.h"
 #include "lb/exchange.h"
 #include "lb/worker.h"
 
@@ -23,7 +24,8 @@ Downstream::Downstream(Worker& worker, Fd fd, const Address& peer, Before before
       timer_(*this),
       self_(self),
       awaits_proxy_header_(before.proxy_header),
-      secure_(before.tls) {
+      secure_(before.tls),
+      late_(before.late) {
   know_client(PeerAddress(peer));
 }
 
@@ -205,6 +207,10 @@ void Downstream::exchange_done(After after, std::string_view leftover) {
       transport_.say_goodbye()) {
     return close();
   }
+  linger();
+}
+
+void Downstream::linger() {
   in_.reset();
   transport_.shutdown_write();
   enter(State::Lingering);
@@ -278,7 +284,8 @@ void Downstream::close_if_idle() {
   if (state_ != State::Idle) return;
   transport_.note_events(EPOLLIN);  // the edge of a request that is here may not have been seen yet
   read_heads();
-  if (state_ == State::Idle) close();
+  if (state_ != State::Idle) return;
+  unacknowledged_bytes(transport_.fd()) > 0 ? linger() : close();
 }
 
 }  // namespace dlb::lb

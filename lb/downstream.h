@@ -44,6 +44,7 @@ class Downstream final : public EventHandler, public TimerHandler {
   struct Before {
     bool proxy_header = false;
     bool tls = false;
+    bool late = false;  // taken out of the backlog when accepting ended
   };
   Downstream(Worker& worker, Fd fd, const Address& peer, Before before, Handle<Downstream> self);
   Downstream(const Downstream&) = delete;
@@ -66,7 +67,8 @@ class Downstream final : public EventHandler, public TimerHandler {
   Transport hand_over(Buffer& unread);
   // Ends the connection at once; a running exchange is abandoned. Idempotent.
   void close();
-  // Drain: closes it when nothing is going on; a request that has arrived already is served.
+  // Drain: closes it when nothing is going on; a request that has arrived already is served, and an answer
+  // that is still on its way is not reset by one that comes later.
   void close_if_idle();
 
   // From the worker's HandshakeQueue: goes on with the handshake. May close.
@@ -80,6 +82,7 @@ class Downstream final : public EventHandler, public TimerHandler {
   bool trusted() const { return trusted_; }  // peer() is one of trusted-proxies
   State state() const { return state_; }
   bool used() const { return used_; }  // has sent a byte
+  bool late() const { return late_; }  // see Before
   Handle<Downstream> self() const { return self_; }
 
  private:
@@ -87,6 +90,7 @@ class Downstream final : public EventHandler, public TimerHandler {
   void read_heads();
   bool read_proxy_header();
   void know_client(const PeerAddress& peer);
+  void linger();
   void begin_handshake();
   void queue_handshake();
   bool grow_head_block();
@@ -110,6 +114,7 @@ class Downstream final : public EventHandler, public TimerHandler {
   bool awaits_proxy_header_;
   const bool secure_;  // came by a TLS listener
   bool handshake_queued_ = false;
+  const bool late_;
 };
 
 }  // namespace dlb::lb

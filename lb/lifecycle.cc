@@ -77,6 +77,7 @@ void Lifecycle::enter(State state) {
       pages_.set_draining();
       tell_workers(WorkerMail::Kind::BeginDrain);
       deadline_ = loop_.now() + options()->drain_notice;
+      close_idle_at_ = loop_.now() + kIdleGrace;
       break;
     case State::Draining:
       tell_workers(WorkerMail::Kind::StopAccepting);
@@ -131,6 +132,10 @@ void Lifecycle::on_heap_timer(HeapTimer&) {
       break;
     case State::Draining:
       if (open_connections() == 0) return enter(State::Stopped);
+      if (now >= close_idle_at_) {
+        close_idle_at_ = kNever;
+        tell_workers(WorkerMail::Kind::CloseIdle);
+      }
       if (now < deadline_ && open_connections() > open_tunnels()) break;
       return enter(options()->tunnel_drain_timeout > Duration::zero() && open_tunnels() > 0 ? State::Tunnels
                                                                                             : State::Cutting);

@@ -3,7 +3,8 @@
 //
 //   Warming ──each backend checked once, or monitor-timeout──▶ Serving ──SIGTERM, SIGINT──▶ Notice
 //   Notice: /lb/health says 503, requests are served with Connection: close ──drain-notice──▶ Draining
-//   Draining: no new connections, what runs goes on ──all requests done, or drain-timeout──▶ Tunnels
+//   Draining: no new connections, what runs goes on, idle connections are closed when they have had
+//   kIdleGrace since the signal to speak ──all requests done, or drain-timeout──▶ Tunnels
 //   Tunnels: they are closed one by one, spread over tunnel-drain-timeout ──▶ Cutting ──nothing left──▶
 //   Stopped
 //
@@ -44,6 +45,7 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
 
  private:
   static constexpr Duration kPoll = std::chrono::milliseconds(10);
+  static constexpr Duration kIdleGrace = std::chrono::milliseconds(250);
 
   std::shared_ptr<const Options> options() const;  // of the configuration in force
   void enter(State state);
@@ -58,6 +60,7 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
   StatusPages& pages_;
   HeapTimer timer_;
   TimePoint deadline_{};
+  TimePoint close_idle_at_{};  // kNever: done
   Duration tunnel_drain_timeout_{};
   State state_ = State::Warming;
   std::vector<std::uint64_t> tunnels_;  // of each worker, when their turn came

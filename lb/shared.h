@@ -59,7 +59,8 @@ struct WorkerMail {
     Configure,   // another configuration is in force: Shared::configuration has it
     StartAccepting,
     BeginDrain,     // answer with Connection: close, the end is near
-    StopAccepting,  // and close idle connections
+    StopAccepting,  // who waits in the backlog is still taken in
+    CloseIdle,      // close client connections that idle between requests
     CutRequests,    // close every client connection that is no tunnel
     KeepTunnels,    // close tunnels until `keep` are left
     CutAll,         // close everything

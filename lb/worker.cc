@@ -275,7 +275,8 @@ void Worker::on_accept(const Listener& listener, Fd fd, const Address& peer) {
                                       static_cast<std::size_t>(options().socket_write_buffer_bytes.bytes)));
   }
   if (!http) return accept_tunnel(listener, std::move(fd), peer);
-  const Downstream::Before before{.proxy_header = proxied, .tls = listener.kind == ListenerKind::Https};
+  const Downstream::Before before{
+      .proxy_header = proxied, .tls = listener.kind == ListenerKind::Https, .late = stopped_accepting_};
   Downstream* downstream = downstreams_.create(*this, std::move(fd), peer, before);
   if (downstream == nullptr) {
     shared_.clients.release();
@@ -363,8 +364,11 @@ void Worker::on_mail(WorkerMail mail) {
       return;
     case WorkerMail::Kind::StopAccepting:
       draining_ = true;
-      downstreams_.for_each([](Downstream& one) { one.close_if_idle(); });
-      stop_accepting();
+      return stop_accepting();
+    case WorkerMail::Kind::CloseIdle:
+      downstreams_.for_each([](Downstream& one) {
+        if (!one.late()) one.close_if_idle();
+      });
       return;
     case WorkerMail::Kind::CutAll:
       cutting_ = true;

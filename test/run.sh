@@ -145,7 +145,7 @@ if ((!quick)); then
   if await_build tsan; then
     integration tsan --programs build/tsan/bin --time-factor 6 --workers 2 --jobs 3 --only lb_workers --only lb_endings \
       --only lb_framing --only lb_limits --only lb_memory --only lb_proxy_protocol --only lb_tls_test --only lb_tunnel \
-      --only lb_upgrade
+      --only lb_upgrade --only lb_reload
   fi
 fi
 

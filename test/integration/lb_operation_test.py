@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import threading
+import time
 
 from case import Case, main
 from programs import Balancer, program, run
@@ -244,6 +245,53 @@ class Stopping(Case):
 
         self.together(stop, *[client] * 16)
         self.assertEqual(len(answered), 16)
+        self.assertEqual(balancer.wait(), 0)
+
+    def test_lb_20_a_request_just_behind_the_signal_is_served(self):
+        """LB-20: idle clients, kept and new, speak a moment after TERM, also when there is no notice at all."""
+        for notice in ("0s", "50ms"):
+            with self.subTest(notice=notice):
+                balancer = self.balancer(self.scripted(), drain_notice=notice, drain_timeout="5s")
+                clients = [balancer.client() for _ in range(12)]
+                for client in clients:
+                    self.addCleanup(client.close)
+                for client in clients[::2]:
+                    self.assertEqual(client.request(G).status, 200)
+                wait_until(lambda: balancer.metrics()["requests"]["in_progress"] == 0, 5, "all to be idle")
+                balancer.signal(signal.SIGTERM)
+                start, in_time = time.monotonic(), []
+                for client in clients:
+                    pause(0.005)
+                    try:
+                        client.send(G)
+                    except OSError:
+                        break
+                    if time.monotonic() - start < 0.1:  # a test that was held up proves nothing
+                        in_time.append(client)
+                for client in in_time:
+                    response = client.read_response()
+                    self.assertEqual((response.status, response.complete), (200, True))
+                for client in clients:
+                    client.close()
+                self.assertEqual(balancer.wait(), 0)
+
+    def test_lb_20_an_answer_on_its_way_outlives_the_end_of_an_idle_connection(self):
+        """A client that reads late, and speaks again after its connection has been closed, gets its first answer whole."""
+        body = b"x" * 30000
+        a = self.scripted(respond=wire(f"HTTP/1.1 200 OK|Content-Length: {len(body)}||") + body)
+        balancer = self.balancer(a, drain_notice="0s", drain_timeout="10s")
+        with balancer.client(receive_buffer=4096) as client:
+            client.send(G)
+            wait_until(lambda: balancer.metrics()["connections"]["client"]["idle"] == 1, 5, "the answer to be the kernel's")
+            balancer.signal(signal.SIGTERM)
+            wait_until(lambda: "draining" in balancer.log(), 5, "the drain")
+            pause(0.5)  # past the grace of idle connections
+            try:
+                client.send(G)
+            except OSError:
+                pass
+            response = client.read_response()
+            self.assertEqual((response.status, response.complete, len(response.body)), (200, True, len(body)))
         self.assertEqual(balancer.wait(), 0)
 
     def test_what_does_not_end_is_cut_at_the_timeout(self):
