@@ -14,11 +14,24 @@ std::uint64_t word_at(const char* at) {
   return word;
 }
 
-// The end of the ASCII that begins at `at`, to the step of a word.
-const char* skip_ascii(const char* at, const char* end) {
+// The end of the ASCII that begins at `at`, to the step of a word; `begin` is where the bytes begin.
+const char* skip_ascii(const char* begin, const char* at, const char* end) {
   while (end - at >= 16 && ((word_at(at) | word_at(at + 8)) & kHighs) == 0) at += 16;
   if (end - at >= 8 && (word_at(at) & kHighs) == 0) at += 8;
+  // The last bytes once more with some before them, which are ASCII, or the answer is no.
+  if (end - at < 8 && end - begin >= 8 && (word_at(end - 8) & kHighs) == 0) return end;
   return at;
+}
+
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+// The length of a whole code point of two bytes, or of three where the second one has the common bounds; 0:
+// look closer.
+int common_length(const char* at, const char* end) {
+  const auto byte = static_cast<std::uint8_t>(*at);
+  if (byte >= 0xC2 && byte < 0xE0) return end - at >= 2 && is_continuation(at[1]) ? 2 : 0;
+  if (byte <= 0xE0 || byte >= 0xF0 || byte == 0xED || end - at < 3) return 0;
+  return is_continuation(at[1]) && is_continuation(at[2]) ? 3 : 0;
 }
 
 }  // namespace
@@ -42,8 +55,12 @@ bool Utf8Check::feed(std::string_view bytes) {
       continue;
     }
     if (byte < 0x80) {
-      const char* const next = skip_ascii(at, end);
+      const char* const next = skip_ascii(bytes.data(), at, end);
       at = next == at ? at + 1 : next;
+      continue;
+    }
+    if (const int length = common_length(at, end); length > 0) {
+      at += length;
       continue;
     }
     low = 0x80;

@@ -67,6 +67,14 @@ std::uint32_t ws_mask(std::span<char> bytes, std::uint32_t mask) {
       word ^= wide;
       std::memcpy(at, &word, sizeof word);
     }
+    if (left >= 4) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, at, sizeof word);
+      word ^= mask;
+      std::memcpy(at, &word, sizeof word);
+      at += 4;
+      left -= 4;
+    }
     char key[4];
     std::memcpy(key, &mask, sizeof key);
     for (std::size_t i = 0; i < left; ++i) at[i] = static_cast<char>(at[i] ^ key[i & 3]);
