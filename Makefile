@@ -110,6 +110,8 @@ $(BUILD)/unity/%.o: $(BUILD)/unity/%.cc
 # Measuring tools of bench/.
 $(BUILD)/bench/limit_relay: $(BUILD)/bench/limit_relay.o
 	$(call link,)
+$(BUILD)/bench/insert_limit: $(BUILD)/bench/insert_limit.o
+	$(call link,-lpq)
 
 # One unit-test program per tree part: test/unit/PART/*.cc. `make unit` builds and runs all, `make unit-lb` one.
 CATCH_MAIN := $(or $(firstword $(wildcard /usr/lib/libCatch2WithMain.a)),$(BUILD)/test/support/catch_main.o)
