@@ -153,6 +153,18 @@ Result<RsaPrivateKey> RsaPrivateKey::parse_pem(std::string_view pem) {
       bio.get(), nullptr, [](char*, int, int, void*) { return -1; }, nullptr));
 }
 
+std::string RsaPrivateKey::to_pem() const {
+  const std::unique_ptr<BIO, FreeBio> bio(BIO_new(BIO_s_mem()));
+  if (bio == nullptr ||
+      PEM_write_bio_PKCS8PrivateKey(bio.get(), key_.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1) {
+    ERR_clear_error();
+    return {};
+  }
+  char* bytes = nullptr;
+  const long length = BIO_get_mem_data(bio.get(), &bytes);
+  return std::string(bytes, static_cast<std::size_t>(length));
+}
+
 std::string RsaPrivateKey::sign(std::string_view message) const {
   const Digest digest = sha256(message);
   std::size_t length = 0;

@@ -56,6 +56,8 @@ class RsaPrivateKey {
   // PKCS#8 or traditional PEM, without a passphrase.
   static Result<RsaPrivateKey> parse_pem(std::string_view pem);
 
+  // PKCS#8 in PEM, without a passphrase.
+  std::string to_pem() const;
   // The raw signature; empty when OpenSSL fails.
   std::string sign(std::string_view message) const;
   const std::string& public_der() const { return public_der_; }

@@ -85,7 +85,8 @@ Result<void> load_files(SSL_CTX* context, const std::string& certificate_file, c
   return {};
 }
 
-bool configure(SSL_CTX* context) {
+// What both sides have in common.
+bool configure_any(SSL_CTX* context) {
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                    // A FIN without close_notify is an end like any other: what may not be cut
                                    // short is framed by HTTP.
@@ -94,13 +95,17 @@ bool configure(SSL_CTX* context) {
                                 SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_timeout(context, kTicketSeconds);
-  SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
-  SSL_CTX_set_default_passwd_cb(context, no_passphrase);
   return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
          SSL_CTX_set_cipher_list(context, kCiphers12) == 1 &&
          SSL_CTX_set_ciphersuites(context, kCiphers13) == 1 &&
-         SSL_CTX_set1_groups_list(context, kGroups) == 1 &&
+         SSL_CTX_set1_groups_list(context, kGroups) == 1;
+}
+
+bool configure(SSL_CTX* context) {
+  SSL_CTX_set_timeout(context, kTicketSeconds);
+  SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
+  SSL_CTX_set_default_passwd_cb(context, no_passphrase);
+  return configure_any(context) &&
          SSL_CTX_set_session_id_context(context, kSessionContext, sizeof kSessionContext - 1) == 1;
 }
 
@@ -130,6 +135,25 @@ Result<TlsContext> TlsContext::load(const std::string& certificate_file, const s
   }
   if (auto loaded = load_files(made.get(), certificate_file, key_file); !loaded) return loaded.error();
   note_oddities(made.get(), certificate_file, key_file, warnings);
+  ERR_clear_error();
+  return made;
+}
+
+Result<TlsContext> TlsContext::client(const Trust& trust) {
+  ERR_clear_error();
+  TlsContext made(SSL_CTX_new(TLS_client_method()));
+  if (made.get() == nullptr || !configure_any(made.get())) {
+    return Error{fmt::format("TLS can't be set up: {}", take_reason())};
+  }
+  SSL_CTX_set_verify(made.get(), trust.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
+  if (!trust.ca_file.empty()) {
+    if (auto readable = check_readable(trust.ca_file); !readable) return readable.error();
+    if (SSL_CTX_load_verify_file(made.get(), trust.ca_file.c_str()) != 1) {
+      return Error{fmt::format("{}: no usable PEM certificates: {}", trust.ca_file, take_reason())};
+    }
+  } else if (trust.verify && SSL_CTX_set_default_verify_paths(made.get()) != 1) {
+    return Error{fmt::format("the system's certificates can't be read: {}", take_reason())};
+  }
   ERR_clear_error();
   return made;
 }

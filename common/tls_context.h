@@ -7,6 +7,8 @@
 // tickets only, sealed under keys of this object: any worker opens them, nothing is kept per client, and a
 // reload renews the keys. No early data, no renegotiation, no compression.
 //
+// client() makes the other side's: peers are verified, by name too, unless told not to.
+//
 // Which connection is at which step: tls_session.h. OpenSSL's headers stay in the .cc files.
 #pragma once
 
@@ -27,6 +29,14 @@ class TlsContext {
   // `warnings`, one line each.
   static Result<TlsContext> load(const std::string& certificate_file, const std::string& key_file,
                                  std::vector<std::string>& warnings);
+
+  // Whom a client believes.
+  struct Trust {
+    bool verify = true;
+    std::string ca_file{};  // PEM certificates to believe instead of the system's
+  };
+  // For connections that we open. The error is one line that names the file.
+  static Result<TlsContext> client(const Trust& trust);
 
   TlsContext(TlsContext&& other) noexcept : context_(other.context_) { other.context_ = nullptr; }
   TlsContext& operator=(TlsContext&& other) noexcept;

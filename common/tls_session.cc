@@ -3,6 +3,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -77,7 +78,7 @@ struct TlsSocketBio {
   }
 };
 
-std::unique_ptr<TlsSession> TlsSession::accept(const TlsContext& context, int fd) {
+std::unique_ptr<TlsSession> TlsSession::make(const TlsContext& context, int fd) {
   const BIO_METHOD* const method = TlsSocketBio::method();
   SSL* const ssl = method != nullptr ? SSL_new(context.get()) : nullptr;
   if (ssl == nullptr) return nullptr;
@@ -90,7 +91,27 @@ std::unique_ptr<TlsSession> TlsSession::accept(const TlsContext& context, int fd
   BIO_set_data(bio, session.get());
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl, bio, bio);
-  SSL_set_accept_state(ssl);
+  return session;
+}
+
+std::unique_ptr<TlsSession> TlsSession::accept(const TlsContext& context, int fd) {
+  auto session = make(context, fd);
+  if (session) SSL_set_accept_state(session->ssl_);
+  return session;
+}
+
+std::unique_ptr<TlsSession> TlsSession::connect(const TlsContext& context, int fd, const std::string& host) {
+  auto session = make(context, fd);
+  if (!session) return nullptr;
+  SSL* const ssl = session->ssl_;
+  SSL_set_connect_state(ssl);
+  // An address stands in the certificate as one, and is no server name.
+  const bool is_address = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str()) == 1;
+  if (!is_address &&
+      (SSL_set_tlsext_host_name(ssl, host.c_str()) != 1 || SSL_set1_host(ssl, host.c_str()) != 1)) {
+    return nullptr;
+  }
+  ERR_clear_error();
   return session;
 }
 
@@ -178,6 +199,11 @@ IoResult TlsSession::send_close() {
 }
 
 bool TlsSession::may_have_input() const { return readable_ || SSL_has_pending(ssl_) == 1; }
+
+std::string TlsSession::distrust() const {
+  const long verdict = SSL_get_verify_result(ssl_);
+  return verdict == X509_V_OK ? std::string() : X509_verify_cert_error_string(verdict);
+}
 
 TlsVersion TlsSession::version() const {
   return SSL_version(ssl_) == TLS1_3_VERSION ? TlsVersion::Tls13 : TlsVersion::Tls12;

@@ -1,6 +1,7 @@
-// TlsSession: the server's side of one TLS connection over a non-blocking socket: handshake, records, the two
-// ends. Transport drives it; its own *ready* flags are those of the socket below the records, by the rules of
-// epoll(7), so that a record layer that asks for more than is there costs no syscall.
+// TlsSession: one side of a TLS connection over a non-blocking socket, mostly the server's: handshake,
+// records, the two ends. Transport drives it; its own *ready* flags are those of the socket below the
+// records, by the rules of epoll(7), so that a record layer that asks for more than is there costs no
+// syscall.
 //
 //   handshake() ──done──▶ read(), write() ──send_close()──▶ our side has ended
 //        └────────────────────┴── Error: broken, nothing more is said on it
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "common/io_result.h"
 #include "common/tls_context.h"
@@ -35,6 +37,9 @@ class TlsSession {
   // For an accepted socket that stays open for the session's life. Null when memory is out. The context may
   // go before the session does.
   static std::unique_ptr<TlsSession> accept(const TlsContext& context, int fd);
+  // The client's side, with a context of TlsContext::client(). `host` is the name or the address that the
+  // peer's certificate must be for, where the context verifies at all.
+  static std::unique_ptr<TlsSession> connect(const TlsContext& context, int fd, const std::string& host);
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
   ~TlsSession();
@@ -64,6 +69,9 @@ class TlsSession {
   // Whether a read could find anything: bytes in the socket or in the record layer.
   bool may_have_input() const;
 
+  // Why the peer's certificate is not believed, after a handshake that failed; empty when it isn't that.
+  std::string distrust() const;
+
   // Of an established session.
   TlsVersion version() const;
   bool resumed() const;
@@ -72,6 +80,7 @@ class TlsSession {
   friend struct TlsSocketBio;
 
   TlsSession(ssl_st* ssl, int fd) : ssl_(ssl), fd_(fd) {}
+  static std::unique_ptr<TlsSession> make(const TlsContext& context, int fd);
   IoResult failed(int rc, bool* wants_other, int own_want);
 
   ssl_st* ssl_;

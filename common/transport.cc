@@ -148,6 +148,13 @@ bool Transport::start_tls(const TlsContext& context) {
   return tls_ != nullptr;
 }
 
+bool Transport::start_tls_client(const TlsContext& context, const std::string& host) {
+  tls_ = TlsSession::connect(context, fd_.get(), host);
+  if (tls_ && peer_finished_) tls_->note_finished();
+  read_ready_ = true;  // the first step writes
+  return tls_ != nullptr;
+}
+
 void Transport::note_tls_events(std::uint32_t events) {
   const bool in = (events & (EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
   const bool out = (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "common/event_loop.h"
 #include "common/fd.h"
@@ -79,6 +80,8 @@ class Transport {
   // --- TLS
   // From here on bytes go through a session, which handshake() begins. False when memory is out.
   bool start_tls(const TlsContext& context);
+  // The same as the side that has connected; see TlsSession::connect.
+  bool start_tls_client(const TlsContext& context, const std::string& host);
   // Ok when read() and write() may follow. Eof, Error: it failed; the connection is of no use.
   IoResult handshake();
   const TlsSession* tls() const { return tls_.get(); }  // null: plain

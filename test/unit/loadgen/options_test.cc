@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "loadgen/chat_options.h"
 #include "loadgen/target.h"
 #include "test/support/catch.h"
 
@@ -85,6 +86,34 @@ TEST_CASE("the README holds the option table as --help-markdown prints it") {
   const std::string readme{std::istreambuf_iterator<char>(file), {}};
   REQUIRE_FALSE(readme.empty());
   CHECK(readme.find(loaded->help) != std::string::npos);
+
+  ChatOptions chat;
+  const char* const chat_arguments[] = {"chat", "--help-markdown"};
+  const auto chat_loaded = load_options(kChatOptionTable, chat, 2, chat_arguments, environment);
+  REQUIRE(chat_loaded.has_value());
+  CHECK(readme.find(chat_loaded->help) != std::string::npos);
+}
+
+TEST_CASE("chat options: a name is needed, and is one that the server takes") {
+  const auto fault = [](std::vector<const char*> arguments) {
+    ChatOptions options;
+    const char* const environment[] = {nullptr};
+    arguments.insert(arguments.begin(), "chat");
+    const auto loaded = load_options(kChatOptionTable, options, static_cast<int>(arguments.size()),
+                                     arguments.data(), environment);
+    if (!loaded) return loaded.error().text;
+    const auto finished = finish_chat_options(*loaded, options);
+    return finished ? std::string() : finished.error().text;
+  };
+  const std::string long_name(64, 'x');
+  CHECK(fault({"--username", "Alice"}).empty());
+  CHECK(fault({"--username", long_name.c_str()}).empty());
+  CHECK_FALSE(fault({}).empty());
+  CHECK_FALSE(fault({"--username", (long_name + "x").c_str()}).empty());
+  CHECK_FALSE(fault({"--username", "a\nb"}).empty());
+  CHECK_FALSE(fault({"--username", "a\xc2\x85"}).empty());
+  CHECK_FALSE(fault({"--username", "\xff"}).empty());
+  CHECK_FALSE(fault({"--username", "A", "--insecure", "--ca", "x"}).empty());
 }
 
 TEST_CASE("the error limit is a number or a share of what was done") {
