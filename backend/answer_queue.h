@@ -111,7 +111,11 @@ class AnswerQueue final : public TurnEndHook {
   }
   void deliver(const For<FeedAnswer>& feed) { client_->on_feed(feed.token, feed.answer); }
   void deliver(const For<OwnerAnswer>& owner) {
-    if (chat_ != nullptr) chat_->on_owner(owner.token, owner.answer);
+    if ((owner.token & kChatToken) == 0) {
+      client_->on_name(owner.token, owner.answer);
+    } else if (chat_ != nullptr) {
+      chat_->on_owner(owner.token, owner.answer);
+    }
   }
   void deliver(const For<RowsAnswer>& rows) {
     if (chat_ != nullptr) chat_->on_rows(rows.token, rows.answer);

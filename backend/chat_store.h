@@ -15,8 +15,9 @@
 
 namespace dlb::backend {
 
-// Set in every token of the chat, and in none of the HTTP API: there the low half is a place in a slab.
-inline constexpr std::uint64_t kChatToken = std::uint64_t{1} << 31;
+// Set in every token of the chat, and in none of the HTTP API: those hold a place in a slab there, and a tag
+// above.
+inline constexpr std::uint64_t kChatToken = std::uint64_t{1} << 30;
 
 // Whose a name is.
 struct OwnerAnswer {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "backend/chat_room.h"
 #include "backend/etag.h"
 #include "backend/form_input.h"
 #include "backend/home_page.h"
@@ -84,12 +85,6 @@ std::uint64_t prober_of(const HttpRequest& request) {
   return std::hash<std::string>{}(who);
 }
 
-SocketFigures socket_figures(const WsServer& sockets) {
-  const WsServerCounters& counters = sockets.counters();
-  return {sockets.open_sessions(), counters.opened, counters.ended_slow, counters.messages_read,
-          counters.messages_sent};
-}
-
 std::uint64_t microseconds(Duration duration) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
   return us < 0 ? 0 : static_cast<std::uint64_t>(us);
@@ -140,6 +135,23 @@ void HttpApi::bind(HttpServer& server, MessageStore& store, ResourceSampler& res
 void HttpApi::serve_websockets(WsServer& sockets, HttpServer* tls_port) {
   sockets_ = &sockets;
   tls_port_ = tls_port;
+}
+
+SocketFigures HttpApi::socket_figures() const {
+  SocketFigures out;
+  if (sockets_ != nullptr) {
+    const WsServerCounters& counters = sockets_->counters();
+    out = {sockets_->open_sessions(), counters.opened, counters.ended_slow, counters.messages_read,
+           counters.messages_sent};
+  }
+  if (chat_ != nullptr) {
+    const ChatCounters& counters = chat_->counters();
+    out.names_online = chat_->online();
+    out.verifications = counters.verified;
+    out.verify_seconds_sum = counters.verify_seconds_sum;
+    out.broadcasts = counters.broadcasts;
+  }
+  return out;
 }
 
 HttpServer& HttpApi::server_of(HttpToken token) const {
@@ -226,8 +238,29 @@ void HttpApi::handle_message(HttpToken token, const HttpRequest& request) {
   }
   NewMessage message = std::get<NewMessage>(std::move(input));
   if (message.id.empty()) message.id = ids_.make();
-  pending_.insert_or_assign(token, Pending{false, request.received, message_json_head(message)});
+  const auto place =
+      pending_
+          .insert_or_assign(token, Pending{.received = request.received, .text = message_json_head(message)})
+          .first;
+  if (config_.reserve_names) {
+    const std::string& name = place->second.held.emplace(std::move(message)).client_name;
+    return store_->chat().find_key(name, token);
+  }
   store_->put(std::move(message), token);  // may answer before it returns
+}
+
+void HttpApi::on_name(std::uint64_t token, const OwnerAnswer& answer) {
+  const auto found = pending_.find(token);
+  if (found == pending_.end() || !found->second.held.has_value()) return;
+  NewMessage message = *std::exchange(found->second.held, std::nullopt);
+  if (answer.kind == OwnerAnswer::Kind::Nobody) return store_->put(std::move(message), token);
+  pending_.erase(found);
+  if (answer.kind == OwnerAnswer::Kind::Known) {
+    return respond_error(token, 403, "name_reserved", "This client-name belongs to a key: use it on WSS.",
+                         {&kNoStore, 1});
+  }
+  const std::array<HeaderLine, 2> retry{kNoStore, kRetryAfter};
+  respond_error(token, 503, "unavailable", "Nothing was stored; try again.", retry);
 }
 
 void HttpApi::handle_feed(HttpToken token, const HttpRequest& request) {
@@ -371,10 +404,9 @@ void HttpApi::handle_internal_stats(HttpToken token, const HttpRequest&) {
   ++counters_.other_requests;
   RequestFigures figures{in_flight_besides_this(), server_->counters().requests};
   if (tls_port_ != nullptr) figures.total += tls_port_->counters().requests;
-  respond(
-      token, 200, HttpServer::kJson, {&kNoStore, 1},
-      HttpBody::of(internal_stats_json(config_.backend_id, resources_->latest(), figures, store_->stats(),
-                                       sockets_ != nullptr ? socket_figures(*sockets_) : SocketFigures{})));
+  respond(token, 200, HttpServer::kJson, {&kNoStore, 1},
+          HttpBody::of(internal_stats_json(config_.backend_id, resources_->latest(), figures, store_->stats(),
+                                           socket_figures())));
 }
 
 void HttpApi::handle_info(HttpToken token, const HttpRequest&) {
@@ -429,6 +461,11 @@ std::string HttpApi::metrics_text(bool as_json) const {
     view.ws_open = sockets_->open_sessions();
     view.ws_closing = sockets_->closing_sessions();
     view.ws_collected_bytes = sockets_->collected_bytes();
+  }
+  if (chat_ != nullptr) {
+    view.chat = chat_->counters();
+    view.chat_names = chat_->online();
+    view.chat_unverified = chat_->unverified();
   }
   return as_json ? metrics_json(view, config_.backend_id) : metrics_prometheus(view, config_.backend_id);
 }

@@ -11,13 +11,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
+#include "backend/chat_store.h"
 #include "backend/gzip_feeds.h"
 #include "backend/id_maker.h"
+#include "backend/internal_stats.h"
 #include "backend/message_input.h"
 #include "backend/message_store.h"
 #include "common/event_loop.h"
@@ -27,7 +30,7 @@
 
 namespace dlb::backend {
 
-class ResourceSampler;
+class ChatRoom;
 
 // Who wants to know of health checks: the drain, which waits until probers have been told.
 class ProbeObserver {
@@ -44,7 +47,8 @@ struct HttpApiConfig {
   std::string version;
   std::string store_kind;  // "postgres" or "sqlite"
   std::uint64_t max_body_bytes = 1 << 20;
-  bool ws_plain = false;     // WebSocket paths also without TLS
+  bool ws_plain = false;       // WebSocket paths also without TLS
+  bool reserve_names = false;  // a name that is registered on WSS may not be posted under
   std::string public_wss_url;
   std::size_t feed_gzip_bytes = std::size_t{64} << 20;  // what is kept of compressed feeds
 };
@@ -76,6 +80,8 @@ class HttpApi final : public HttpService, public MessageStoreClient, private Gzi
 
   // Likewise: WebSocket paths, and the TLS port (its token_tag is 1), null when there is none.
   void serve_websockets(WsServer& sockets, HttpServer* tls_port);
+  // For its figures.
+  void serve_chat(const ChatRoom& chat) { chat_ = &chat; }
 
   // Lines for HttpServerOptions::fixed_header_lines: X-Backend and what CORS wants on every answer.
   static std::string fixed_header_lines(std::string_view backend_id);
@@ -85,6 +91,7 @@ class HttpApi final : public HttpService, public MessageStoreClient, private Gzi
 
   void on_put(std::uint64_t token, const PutOutcome& outcome) override;
   void on_feed(std::uint64_t token, const FeedAnswer& answer) override;
+  void on_name(std::uint64_t token, const OwnerAnswer& answer) override;
 
   const HttpApiCounters& counters() const { return counters_; }
   // Messages and feeds that wait for the store.
@@ -96,7 +103,8 @@ class HttpApi final : public HttpService, public MessageStoreClient, private Gzi
     TimePoint received{};
     std::string text;   // of a message: its JSON up to the timestamp; of a feed: If-None-Match, then its ETag
     bool gzip = false;  // of a feed: taken by the client
-    bool paged = false;  // of a feed
+    bool paged = false;                // of a feed
+    std::optional<NewMessage> held{};  // of a message: until it is known that its name is free
   };
   using Handler = void (HttpApi::*)(HttpToken, const HttpRequest&);
   struct Route {
@@ -122,6 +130,7 @@ class HttpApi final : public HttpService, public MessageStoreClient, private Gzi
   void on_gzip(std::uint64_t token, HttpBody body) override;
 
   MessageOrError read_message(const HttpRequest& request);
+  SocketFigures socket_figures() const;
   std::string metrics_text(bool as_json) const;
   std::uint64_t in_flight_besides_this() const;
   HttpServer& server_of(HttpToken token) const;
@@ -137,6 +146,7 @@ class HttpApi final : public HttpService, public MessageStoreClient, private Gzi
   HttpServer* server_ = nullptr;
   HttpServer* tls_port_ = nullptr;
   WsServer* sockets_ = nullptr;
+  const ChatRoom* chat_ = nullptr;
   MessageStore* store_ = nullptr;
   ResourceSampler* resources_ = nullptr;
   ProbeObserver* probes_ = nullptr;

@@ -127,7 +127,11 @@ std::string internal_stats_json(std::string_view backend_id, const ResourceSampl
       .field("slow_consumers", sockets.slow_consumers)
       .field("messages_received", sockets.messages_received)
       .field("messages_sent", sockets.messages_sent)
-      .end_object();
+      .field("names_online", sockets.names_online)
+      .field("broadcasts", sockets.broadcasts)
+      .field("verifications", sockets.verifications);
+  seconds_field(json, "verify_seconds_mean", mean(sockets.verify_seconds_sum, sockets.verifications));
+  json.end_object();
   json.end_object();
   return out;
 }

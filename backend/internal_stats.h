@@ -56,6 +56,10 @@ struct SocketFigures {
   std::uint64_t slow_consumers = 0;  // sessions cut as such
   std::uint64_t messages_received = 0;
   std::uint64_t messages_sent = 0;
+  std::uint64_t names_online = 0;  // here
+  std::uint64_t verifications = 0;
+  double verify_seconds_sum = 0;
+  std::uint64_t broadcasts = 0;  // rows told live
 };
 
 // The document of /internal/stats.

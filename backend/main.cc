@@ -1,7 +1,7 @@
 // backend: reads its options, builds the object graph top-down, runs one loop until a drain has ended.
 //
 //   Options ─▶ Log ─▶ EventLoop ─▶ HttpApi ─▶ MessageStore ─▶ HttpServer (http-port, ws-port) ─▶ WsServer
-//           ─▶ Drainer ─▶ SignalSource
+//           ─▶ ChatRoom ─▶ Drainer ─▶ SignalSource
 //
 // Exit codes: 0 drained, 1 a listener can't be opened, 2 bad usage, configuration, key file or certificate.
 #include <sys/resource.h>
@@ -14,12 +14,12 @@
 #include <string>
 #include <utility>
 
+#include "backend/chat_room.h"
 #include "backend/drainer.h"
 #include "backend/echo_service.h"
 #include "backend/http_api.h"
 #include "backend/internal_stats.h"
 #include "backend/key_ring.h"
-#include "backend/no_chat.h"
 #include "backend/options.h"
 #include "backend/store_factory.h"
 #include "backend/ws_port.h"
@@ -77,6 +77,7 @@ HttpApiConfig api_config(const Options& options) {
   out.store_kind = options.database_url.empty() ? "sqlite" : "postgres";
   out.max_body_bytes = options.max_body_bytes.bytes;
   out.ws_plain = options.ws_plain;
+  out.reserve_names = options.reserve_names;
   out.public_wss_url = options.public_wss_url;
   out.feed_gzip_bytes = options.feed_cache_max_bytes.bytes / 2;
   return out;
@@ -148,11 +149,13 @@ int run(const Options& options) {
     servers.push_back(&*ws_port);
   }
   WsServer sockets(loop, ws_server_options(options));
-  NoChat chat(sockets);
+  ChatRoom chat(loop, sockets, {options.history_limit, options.ws_message_rate});
+  if (options.enable_websocket || options.ws_plain) chat.bind(**store);
   EchoService echo(sockets);
   sockets.add_route(chat_route(options, chat));
   if (options.ws_echo) sockets.add_route(EchoService::route(echo));
   api.serve_websockets(sockets, ws_port ? &*ws_port : nullptr);
+  api.serve_chat(chat);
   Drainer drainer(loop, log, servers, sockets, {options.drain_notice, options.drain_timeout});
   SignalSource signals(loop, {SIGTERM, SIGINT}, drainer);
   CertificateReload reload(options, log, ws_port ? &*ws_port : nullptr);

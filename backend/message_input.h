@@ -1,25 +1,22 @@
 // From the bytes of a request to a NewMessage, or to the error that answers it: JSON (simdjson, read strictly
 // to the last byte), forms and queries, and the Idempotency-Key that stands in for a missing message-id.
 //
-// Strict means: the whole document is walked, ignored fields too, so that what is stored was well-formed
-// everywhere: UTF-8, escapes, paired surrogates, numbers, nesting up to kMaxJsonDepth, nothing behind the
-// object, and no known field twice. Order of verdicts: form of the document, repeated fields, types, missing
-// fields, values. One thread; a MessageInput is scratch memory that is used again for each request.
+// Strict means: the whole document is walked (JsonFields), and no known field stands twice. Order of
+// verdicts: form of the document, repeated fields, types, missing fields, values. One thread; a MessageInput
+// is scratch memory that is used again for each request.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 
+#include "backend/json_fields.h"
 #include "backend/message.h"
 #include "backend/message_rules.h"
 #include "backend/message_store.h"
 
 namespace dlb::backend {
-
-inline constexpr int kMaxJsonDepth = 64;  // objects and arrays within each other, the outermost counted
 
 enum class BodyKind { Json, Form, Unsupported };
 
@@ -32,18 +29,12 @@ using MessageOrError = std::variant<NewMessage, InputError>;
 
 class MessageInput {
  public:
-  MessageInput();
-  MessageInput(const MessageInput&) = delete;
-  MessageInput& operator=(const MessageInput&) = delete;
-  ~MessageInput();
-
   // `idempotency_key`: the header's value when it was sent (an empty one is an error).
   MessageOrError from_json(std::string_view body, std::optional<std::string_view> idempotency_key);
   MessageOrError from_form(std::string_view encoded, std::optional<std::string_view> idempotency_key);
 
  private:
-  struct Json;  // the simdjson parser and its padded copy of the body
-  std::unique_ptr<Json> json_;
+  JsonFields json_;
 };
 
 // `after` and `limit` of GET /feed. Unknown fields are ignored, repeated known ones refused; a limit over

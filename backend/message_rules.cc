@@ -106,8 +106,8 @@ std::optional<InputError> check_message_id(std::string_view id, std::string_view
   return check_short_text(id, field, kMessageIdMaxCharacters);
 }
 
-std::optional<InputError> check_client_name(std::string_view name) {
-  return check_short_text(name, kFieldClientName, kClientNameMaxCharacters);
+std::optional<InputError> check_client_name(std::string_view name, std::string_view field) {
+  return check_short_text(name, field, kClientNameMaxCharacters);
 }
 
 std::optional<InputError> check_message_text(std::string_view text) {

@@ -44,7 +44,7 @@ TextShape shape_of(std::string_view text);
 
 // Null when the value may be used; else why not.
 std::optional<InputError> check_message_id(std::string_view id, std::string_view field = kFieldMessageId);
-std::optional<InputError> check_client_name(std::string_view name);
+std::optional<InputError> check_client_name(std::string_view name, std::string_view field = kFieldClientName);
 std::optional<InputError> check_message_text(std::string_view text);
 
 // The id of a message that came without one: an RFC 9562 version 4 UUID in lower case, from 16 random bytes.

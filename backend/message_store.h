@@ -29,12 +29,16 @@ struct FeedQuery {
   std::int64_t limit = 1000;  // 1-1000
 };
 
+struct OwnerAnswer;
+
 class MessageStoreClient {
  public:
   // Exactly one answer for each put() that was not cancelled.
   virtual void on_put(std::uint64_t token, const PutOutcome& outcome) = 0;
   // Exactly one answer for each feed() that was not cancelled.
   virtual void on_feed(std::uint64_t token, const FeedAnswer& answer) = 0;
+  // Answers ChatStore::find_key() for a token that is none of the chat's.
+  virtual void on_name(std::uint64_t, const OwnerAnswer&) {}
 
  protected:
   ~MessageStoreClient() = default;

@@ -318,6 +318,7 @@ std::string metrics_prometheus(const MetricsView& view, std::string_view backend
   const std::string label = metric_label("backend", backend_id);
   append_prometheus(out, metric_rows(), view, label);
   append_prometheus(out, websocket_metric_rows(), view, label);
+  append_prometheus(out, chat_metric_rows(), view, label);
   return out;
 }
 
@@ -328,6 +329,7 @@ std::string metrics_json(const MetricsView& view, std::string_view backend_id) {
   json.begin_object().field("backend-id", backend_id);
   append_json_members(json, metric_rows(), view);
   append_json_members(json, websocket_metric_rows(), view);
+  append_json_members(json, chat_metric_rows(), view);
   json.end_object();
   return out;
 }

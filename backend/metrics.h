@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "backend/chat_room.h"
 #include "backend/http_api.h"
 #include "backend/internal_stats.h"
 #include "backend/message_store.h"
@@ -30,6 +31,9 @@ struct MetricsView {
   std::uint64_t connections = 0;
   std::uint64_t gzip_plain_bytes = 0;  // compressed so far, before compression
   std::uint64_t gzip_kept_bytes = 0;
+  ChatCounters chat{};
+  std::uint64_t chat_names = 0;
+  std::uint64_t chat_unverified = 0;
   std::uint64_t ws_open = 0;
   std::uint64_t ws_closing = 0;
   std::uint64_t ws_collected_bytes = 0;
@@ -39,6 +43,7 @@ struct MetricsView {
 
 std::span<const MetricRow> metric_rows();
 std::span<const MetricRow> websocket_metric_rows();
+std::span<const MetricRow> chat_metric_rows();
 
 // `backend_id` becomes the label `backend`.
 std::string metrics_prometheus(const MetricsView& view, std::string_view backend_id);

@@ -30,7 +30,8 @@ constexpr OptionRow kRows[] = {
          .help = "TLS listener of the WebSocket chat; serves the HTTP routes too; 0: any free port"}),
     option<&Options::enable_websocket>("enable-websocket", {.help = "serve ws-port"}),
     option<&Options::enable_cluster_websocket>(
-        "enable-cluster-websocket", {.help = "fan new messages out between the backends (reserved)"}),
+        "enable-cluster-websocket",
+        {.help = "tell the other backends of new messages at once; false: they look once a second"}),
     option<&Options::public_wss_url>(
         "public-wss-url",
         {.unit = "url", .help = "wss:// address that /info tells browsers; empty: this host's ws-port"}),
@@ -118,7 +119,11 @@ constexpr OptionRow kRows[] = {
         "ws-event-channel", {.help = "LISTEN/NOTIFY channel that tells the other backends of new rows"}),
     option<&Options::ws_event_queue_max>(
         "ws-event-queue-max",
-        {.min = 1, .max = 1000000, .unit = "events", .help = "most events waiting (reserved)"}),
+        {.min = 1,
+         .max = 1000000,
+         .unit = "events",
+         .help =
+             "most new messages on their way to the WSS clients at a time; the others wait in the database"}),
     option<&Options::ws_queue_max_bytes>(
         "ws-queue-max-bytes",
         {.min = kib(64),
@@ -138,7 +143,7 @@ constexpr OptionRow kRows[] = {
                                           "comma-separated, compared exactly; empty: anywhere"}),
     option<&Options::history_limit>(
         "history-limit",
-        {.min = 1, .max = 10000, .unit = "messages", .help = "most messages a history page (reserved)"}),
+        {.min = 1, .max = 10000, .unit = "messages", .help = "most messages a history page"}),
     option<&Options::ws_max_message_bytes>(
         "ws-max-message-bytes",
         {.min = kib(1),
@@ -147,9 +152,10 @@ constexpr OptionRow kRows[] = {
     option<&Options::ws_register_timeout>(
         "ws-register-timeout",
         {.max = hours(1), .help = "a chat session must register in this time, else 1008; 0: any time"}),
-    option<&Options::ws_message_rate>(
-        "ws-message-rate",
-        {.max = 1000000, .unit = "messages/s", .help = "per session, 0: no limit (reserved)"}),
+    option<&Options::ws_message_rate>("ws-message-rate",
+                                      {.max = 1000000,
+                                       .unit = "messages/s",
+                                       .help = "messages of a session, twice as many at once; 0: no limit"}),
     option<&Options::ws_accept_proxy_protocol>(
         "ws-accept-proxy-protocol",
         {.help = "every connection to ws-port begins with a PROXY header: behind a balancer that sends it"}),
@@ -158,8 +164,8 @@ constexpr OptionRow kRows[] = {
     option<&Options::ws_plain>(
         "ws-plain",
         {.help = "also serve the WebSocket paths unencrypted on http-port: behind TLS of the balancer"}),
-    option<&Options::reserve_names>("reserve-names",
-                                    {.help = "HTTP may not post under a registered name (reserved)"}),
+    option<&Options::reserve_names>(
+        "reserve-names", {.help = "HTTP may not post under a name that is registered on WSS: 403"}),
     option<&Options::drain_notice>(
         "drain-notice",
         {.max = hours(1), .help = "after SIGTERM: answer health checks with 503 and serve on"}),
@@ -247,7 +253,10 @@ StoreConfig store_config(const Options& options) {
   config.data_dir = options.data_dir;
   config.key_file = options.message_encryption_key_file;
   config.create_key_file = options.database_url.empty();
+  config.chat = options.enable_websocket || options.ws_plain || options.reserve_names;
+  config.cluster_events = options.enable_cluster_websocket;
   config.event_channel = options.ws_event_channel;
+  config.event_queue_rows = options.ws_event_queue_max;
   config.db_health_timeout = options.db_health_timeout;
   config.write_batch_rows = static_cast<std::size_t>(options.db_write_batch_size);
   config.write_batch_bytes = options.db_write_batch_bytes.bytes;

@@ -152,7 +152,8 @@ struct ApiHarness {
   ResourceSampler resources{loop, cgroup};
   HttpServer server{loop, listener(), api, server_options()};
   WsServer sockets{loop, {}};
-  Drainer drainer{loop, log, {&server}, sockets, {std::chrono::milliseconds(150), std::chrono::milliseconds(300)}};
+  Drainer drainer{
+      loop, log, {&server}, sockets, {std::chrono::milliseconds(150), std::chrono::milliseconds(300)}};
 
   void serve(MessageStore& served) {
     api.bind(server, served, resources, drainer);

@@ -95,37 +95,38 @@ class StoreUser final : public MessageStoreClient, public ChatStoreClient {
   void on_present(std::uint64_t version) override { present_ = version; }
 
   OwnerAnswer claim_now(std::string_view name, std::string_view key) {
-    const std::uint64_t token = next_token_++;
+    const std::uint64_t token = chat_token();
     store_->chat().claim(name, key, token);
     DLB_CHECK(run_until([&] { return owners_.contains(token); }));
     return owners_.at(token);
   }
   std::uint64_t claim(std::string_view name, std::string_view key) {
-    store_->chat().claim(name, key, next_token_);
-    return next_token_++;
+    const std::uint64_t token = chat_token();
+    store_->chat().claim(name, key, token);
+    return token;
   }
   bool claimed(std::uint64_t token) const { return owners_.contains(token); }
   const OwnerAnswer& owner(std::uint64_t token) const { return owners_.at(token); }
   OwnerAnswer key_now(std::string_view name) {
-    const std::uint64_t token = next_token_++;
+    const std::uint64_t token = chat_token();
     store_->chat().find_key(name, token);
     DLB_CHECK(run_until([&] { return owners_.contains(token); }));
     return owners_.at(token);
   }
   RowsAnswer history_now(std::int64_t before, std::int64_t limit) {
-    const std::uint64_t token = next_token_++;
+    const std::uint64_t token = chat_token();
     store_->chat().history(before, limit, token);
     DLB_CHECK(run_until([&] { return rows_.contains(token); }));
     return rows_.at(token);
   }
   RowsAnswer rows_after_now(std::int64_t after, bool fresh) {
-    const std::uint64_t token = next_token_++;
+    const std::uint64_t token = chat_token();
     store_->chat().rows_after(after, fresh, token);
     DLB_CHECK(run_until([&] { return rows_.contains(token); }));
     return rows_.at(token);
   }
   std::vector<std::string> users_now() {
-    const std::uint64_t token = next_token_++;
+    const std::uint64_t token = chat_token();
     store_->chat().users(token);
     DLB_CHECK(run_until([&] { return users_.contains(token); }));
     const UsersAnswer& answer = users_.at(token);
@@ -160,6 +161,8 @@ class StoreUser final : public MessageStoreClient, public ChatStoreClient {
   }
 
  private:
+  std::uint64_t chat_token() { return kChatToken | next_token_++; }
+
   EventLoop& loop_;
   std::unique_ptr<MessageStore> store_;
   std::uint64_t next_token_ = 1;

@@ -1,0 +1,130 @@
+"""Resuming on the WSS chat: what was missed comes once, in order and without a gap, and then live rows go on (B9; case
+CH-24); slow readers don't lose their replay; a fan-out that lost its listener catches up."""
+
+import json
+import threading
+
+from case import main
+from chat_case import Chat
+from chat_client import ChatClient, key_of, registration
+from raw import RawClient
+from tls import TlsClient
+
+
+class Resume:
+    def publish(self, stop, count, least=0):
+        """Posts by HTTP to all backends in turn until told to stop, at least so many; appends sequences to `count`."""
+        clients = [backend.client() for backend in self.backends]
+        try:
+            index = 0
+            while not stop.is_set() or index < least:
+                body = json.dumps({"client-name": "Http", "msg": f"text {index}", "message-id": f"p{index}"})
+                response = clients[index % len(clients)].request(
+                    f"POST /message HTTP/1.1|Host: a|Content-Type: application/json|Content-Length: {len(body)}||{body}")
+                self.assertEqual(response.status, 201, response)
+                count.append(json.loads(response.body)["message"]["sequence"])
+                index += 1
+        finally:
+            for client in clients:
+                client.close()
+
+    def test_ch_24_no_gap_and_no_repeat_over_many_reconnects(self):
+        self.scene()
+        key = key_of("Alice")
+        message = registration(key, "Alice", after_sequence=0)
+        stop, posted, seen = threading.Event(), [], []
+
+        def subscriber():
+            try:
+                for turn in range(40):
+                    backend = self.backends[turn % 3]
+                    client = ChatClient(TlsClient(backend.ws_port) if turn % 2 else RawClient(backend.port))
+                    try:
+                        message["after_sequence"] = seen[-1] if seen else 0
+                        self.assertEqual(client.ask("registered", **message)["type"], "registered")
+                        resumed = client.read_until("resumed", "error", "reset")
+                        self.assertEqual(resumed["type"], "resumed", resumed)
+                        self.assertEqual(resumed["count"], len(client.live))
+                        through = client.live[-1]["sequence"] if client.live else message["after_sequence"]
+                        self.assertEqual(resumed["through_sequence"], through)
+                        if turn % 4 == 3:  # some live rows too
+                            client.read_live(resumed["count"] + 5)
+                        seen.extend(row["sequence"] for row in client.live)
+                    finally:
+                        client.close()
+            finally:
+                stop.set()
+
+        self.together(subscriber, lambda: self.publish(stop, posted, 50))
+        # The last ones, after all is written.
+        client = self.client(0)
+        client.ask("registered", **{**message, "after_sequence": seen[-1]})
+        client.read_until("resumed")
+        seen.extend(row["sequence"] for row in client.live)
+        self.assertEqual(seen, sorted(posted))
+
+    def test_a_resume_within_a_session_holds_live_rows_back(self):
+        self.scene(2)
+        alice = self.person("Alice", 0)
+        stop, posted = threading.Event(), []
+
+        def subscriber():
+            try:
+                for _ in range(15):
+                    alice.read_live(len(alice.live) + 3)
+                    after = alice.live[0]["sequence"]
+                    alice.live.clear()
+                    alice.say(type="resume", after_sequence=after)
+                    before_replay = len(alice.live)
+                    resumed = alice.read_until("resumed", "error", "reset")
+                    self.assertEqual(resumed["type"], "resumed", resumed)
+                    replayed = [row["sequence"] for row in alice.live[-resumed["count"]:]] if resumed["count"] else []
+                    self.assertEqual(replayed, [one for one in range(after + 1, resumed["through_sequence"] + 1)])
+                    alice.live[:] = alice.live[-resumed["count"]:] if resumed["count"] else []
+                    self.assertEqual(before_replay, 0)
+                    alice.read_live(len(alice.live) + 3)
+                    sequences = [row["sequence"] for row in alice.live]
+                    self.assertEqual(sequences, list(range(sequences[0], sequences[0] + len(sequences))))
+            finally:
+                stop.set()
+
+        self.together(subscriber, lambda: self.publish(stop, posted, 20))
+
+    def test_a_replay_is_paced_by_its_reader(self):
+        """More than its queue would ever hold, to one who reads slowly, and below the feed cache."""
+        self.scene(1, feed_cache_max_bytes="1MiB", ws_queue_max_bytes="64KiB")
+        count = 120
+        for index in range(count):
+            self.assertEqual(self.post(0, "x" * 60000, f"m{index}")[0].status, 201)
+        client = self.client(0, tls=False, receive_buffer=4096)
+        client.say(**registration(key_of("Alice"), "Alice", after_sequence=0))
+        client.read_until("registered")
+        resumed = client.read_until("resumed")
+        self.assertEqual((resumed["count"], len(client.live)), (count, count))
+        sequences = [row["sequence"] for row in client.live]
+        self.assertEqual(sequences, sorted(sequences))
+        self.assertEqual(self.post(0, "live", "live")[0].status, 201)
+        self.assertEqual(client.read_live(count + 1)[-1]["message-id"], "live")
+
+
+class SqliteResume(Resume, Chat):
+    store = "sqlite"
+
+
+class PostgresResume(Resume, Chat):
+    store = "postgres"
+
+    def test_a_lost_listener_catches_up(self):
+        self.scene(2)
+        alice = self.person("Alice", 1)
+        for turn in range(3):
+            self.database.query("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> "
+                                "pg_backend_pid() AND application_name LIKE '%listener'")
+            for index in range(5):
+                self.assertEqual(self.post(0, "x", f"m{turn}-{index}")[0].status, 201)
+        names = [row["message-id"] for row in alice.read_live(15)]
+        self.assertEqual(names, [f"m{turn}-{index}" for turn in range(3) for index in range(5)])
+
+
+if __name__ == "__main__":
+    main()

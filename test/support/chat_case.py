@@ -1,0 +1,38 @@
+"""The base of the chat's tests: backends with their WSS ports over one store, and people who are in."""
+
+import json
+
+from case import Case
+from chat_client import ChatClient, key_of
+from raw import RawClient
+from tls import TlsClient, make_certificate
+
+
+class Chat(Case):
+    store = ""
+
+    def scene(self, count=3, **options):
+        if self.store == "postgres":
+            options["tls_cert"], options["tls_key"] = make_certificate(self.folder)
+        self.backends = self.chat_backends(count, self.store, wss=True, ws_plain=True, **options)
+
+    def client(self, backend=0, tls=True, **options):
+        port = self.backends[backend].ws_port if tls else self.backends[backend].port
+        client = ChatClient((TlsClient if tls else RawClient)(port, **options))
+        self.addCleanup(client.close)
+        return client
+
+    def person(self, name, backend=0, key=None, **options):
+        """Registered, by TLS on even backends."""
+        key = key or key_of(name)
+        client = self.client(backend, tls=backend % 2 == 0, **options)
+        answer = client.register(key, name)
+        self.assertEqual(answer, {"type": "registered", "username": name})
+        return client
+
+    def post(self, backend, text, message_id, name="Http"):
+        response = self.backends[backend].post({"client-name": name, "msg": text, "message-id": message_id})
+        return response, json.loads(response.body)
+
+    def check_error(self, answer, code, message_id=None):
+        self.assertEqual((answer["type"], answer.get("code"), answer.get("message-id")), ("error", code, message_id), answer)
