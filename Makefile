@@ -169,8 +169,9 @@ build/fuzz/%: test/fuzz/%.cc $(wildcard test/fuzz/*.h) $(FUZZ_SRC) $(wildcard co
 test:
 	test/run.sh
 
-# Real clients (curl, wrk, h2load, ab, hey, Python, node, Chromium) drive the balancer; `deploy/setup.sh clients` has them.
-clients: lb
+# Real clients (curl, wrk, h2load, ab, hey, Python, node, Chromium) drive the balancer, and the chat page in Chromium;
+# `deploy/setup.sh clients` has them.
+clients: all
 	test/clients/run.py
 # Tests with the numbers of a busy day, one after the other, with their figures; minutes. `make soak SOAK=lb_memory`: some.
 soak: all

@@ -43,9 +43,17 @@ def websocket(scene, base):
     return "; ".join(line for line in text.split("\n") if "conversations" in line).replace("127.0.0.1", "")
 
 
+def chat_page(_, __):
+    """People in Chromium on the backends' chat page; it brings its own backends."""
+    need("chromium", "chromium")
+    run([sys.executable, f"{HERE}/chat_page_test.py"], timeout=600)
+    return "join, send, history, reload, restart, saved key, by HTTP, off this host"
+
+
 CLIENTS = [("curl", curl_client.drive, 2), ("http.client", python_client.drive, 2), ("wrk", load_tools.wrk, 2),
            ("h2load --h1", load_tools.h2load, 2), ("ab -k", load_tools.ab, 2), ("hey", load_tools.hey, 2),
-           ("node http, undici", node, 2), ("chromium", browser.drive, 2), ("npm ws", websocket, 1)]
+           ("node http, undici", node, 2), ("chromium", browser.drive, 2), ("npm ws", websocket, 1),
+           ("chat page", chat_page, 1)]
 
 
 def one(name, drive, base_index, seconds):
