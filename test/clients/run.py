@@ -50,10 +50,17 @@ def chat_page(_, __):
     return "join, send, history, reload, restart, saved key, by HTTP, off this host"
 
 
+def websocket_backend(scene, base):
+    """npm's ws at the backend's own server; nothing of the scene is used."""
+    need_module("ws")
+    text = run(["node", f"{HERE}/websocket_backend.mjs", program("backend")], timeout=120, environment=NODE)
+    return "; ".join(line for line in text.split("\n") if "conversations" in line).replace("127.0.0.1", "")
+
+
 CLIENTS = [("curl", curl_client.drive, 2), ("http.client", python_client.drive, 2), ("wrk", load_tools.wrk, 2),
            ("h2load --h1", load_tools.h2load, 2), ("ab -k", load_tools.ab, 2), ("hey", load_tools.hey, 2),
            ("node http, undici", node, 2), ("chromium", browser.drive, 2), ("npm ws", websocket, 1),
-           ("chat page", chat_page, 1)]
+           ("npm ws, backend", websocket_backend, 1), ("chat page", chat_page, 1)]
 
 
 def one(name, drive, base_index, seconds):
