@@ -1,0 +1,54 @@
+"""CH-07: who stops reading the chat is cut at its bound, and costs the others nothing."""
+
+import json
+import threading
+
+from case import main
+from chat_case import Chat
+from chat_client import key_of
+from waiting import wait_until
+
+READERS, MESSAGES, CAP = 12, 250, 65536
+
+
+class SlowReader(Chat):
+    def figures(self):
+        return json.loads(self.backends[0].fetch("/metrics?format=json").body)["ws"]
+
+    def test_ch_07_a_stalled_reader_is_cut_and_the_others_get_all_in_order(self):
+        self.scene(1, ws_queue_max_bytes=CAP, db_write_queue_max=1000)
+        for tls in (False, True):
+            with self.subTest(tls=tls):
+                self.publish(tls)
+
+    def publish(self, tls):
+        before = self.figures()["ended"]["slow_consumer"]
+        stalled = self.reader(f"stalled {tls}", tls, receive_buffer=4096)
+        readers = [self.reader(f"reader {index} {tls}", tls) for index in range(READERS)]
+        memory = self.backends[0].rss()
+        ids = [f"{tls}-{index}" for index in range(MESSAGES)]
+        threads = [threading.Thread(target=reader.read_live, args=(MESSAGES,), daemon=True) for reader in readers]
+        for thread in threads:
+            thread.start()
+        for message_id in ids:
+            self.assertEqual(self.post(0, message_id.ljust(1000, "x"), message_id)[0].status, 201)
+        for reader, thread in zip(readers, threads):
+            thread.join(60)
+            self.assertEqual([message["message-id"] for message in reader.live], ids)
+        wait_until(lambda: self.figures()["ended"]["slow_consumer"] == before + 1, 10, "the stalled one to be cut")
+        wait_until(lambda: self.figures()["closing"] == 0, 10, "its connection to be gone")
+        self.assertLess(self.backends[0].rss() - memory, 32 << 20)
+        # It was given whole frames, in order, and then at most a Close: none of its backlog was flushed.
+        wait_until(lambda: not stalled.socket.client.fill(), 10, "the end at the stalled reader")
+        self.assertLess(len(stalled.socket.client.buffer), MESSAGES * 1000)
+        for reader in readers:
+            reader.close()
+
+    def reader(self, name, tls, **options):
+        client = self.client(0, tls, **options)
+        self.assertEqual(client.register(key_of("reader"), name)["type"], "registered")
+        return client
+
+
+if __name__ == "__main__":
+    main()
