@@ -26,8 +26,8 @@ class ChatPage(Case):
         self.assertIsNotNone(find_chromium(), "chromium: apt-get install chromium")
         self.pages = []
 
-    def browser(self, *flags):
-        browser = Chromium(self.folder, *flags)
+    def browser(self, *flags, **more):
+        browser = Chromium(self.folder, *flags, **more)
         self.addCleanup(browser.stop)
         return browser
 
@@ -193,6 +193,19 @@ class ChatPage(Case):
         self.join(page, "Erin")
         self.say(page, "by TLS")
         self.shown(page, "by TLS", "signed")
+        self.no_problems()
+
+    def test_a_certificate_that_is_not_believed_has_a_way_out(self):
+        backend, = self.chat_backends(1, wss=True)
+        page = self.open(self.browser(believing=False), backend.url + "/")
+        page.wait(WELCOME)
+        page.type("#name", "Frank", enter=True)
+        page.wait("!document.getElementById('notice').hidden", timeout=60)
+        self.assertEqual(page.run("document.getElementById('notice-link').href"), f"https://127.0.0.1:{backend.ws_port}/")
+        page.click("#notice-action")
+        page.wait(READY)
+        self.say(page, "unsigned, then")
+        self.shown(page, "unsigned, then", "unsigned")
         self.no_problems()
 
 

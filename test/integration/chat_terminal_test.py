@@ -46,7 +46,7 @@ class Follower:
 class Terminal(Case):
     def setUp(self):
         super().setUp()
-        self.backend = self.chat_backends(1, wss=True)[0]
+        self.backend = self.chat_backends(1, wss=True, ws_plain=True)[0]
         self.ca = os.path.join(self.folder, "data", "tls", "tls.crt")
 
     def arguments(self, name, *more, believe=True):
@@ -76,13 +76,15 @@ class Terminal(Case):
         rows = self.feed()
         self.assertEqual([row["msg"] for row in rows], ["from the command line", "one", "two", "three, and no newline"])
         self.assertEqual({(row["client-name"], row["source"]) for row in rows}, {("Alice", "wss")})
+        # Without TLS, where that is switched on.
+        self.chat("Alice", "--url", f"ws://127.0.0.1:{self.backend.port}", "--send", "plain", believe=False)
         # Every PEM reader takes the key, and another key doesn't get the name.
         code, out, err = run(["openssl", "pkey", "-in", path, "-noout", "-text"])
         self.assertEqual((code, "2048 bit" in out), (0, True), err)
         os.rename(path, path + ".old")
         refused = self.chat("Alice", "--send", "not me", expect=1)
         self.assertIn("username_taken", refused.stderr)
-        self.assertEqual(len(self.feed()), 4)
+        self.assertEqual([row["msg"] for row in self.feed()][4:], ["plain"])
 
     def test_history_is_printed_with_verdicts_and_escapes(self):
         self.chat("Alice", "--send", "signed")

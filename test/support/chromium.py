@@ -15,8 +15,7 @@ import time
 from waiting import TIME_FACTOR, wait_until
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync",
-         "--disable-component-update", "--disable-dev-shm-usage", "--disable-extensions", "--ignore-certificate-errors",
-         "--remote-debugging-pipe"]
+         "--disable-component-update", "--disable-dev-shm-usage", "--disable-extensions", "--remote-debugging-pipe"]
 ANSWER_SECONDS = 60
 
 
@@ -29,9 +28,10 @@ class DevToolsError(Exception):
 
 
 class Chromium:
-    """One browser process. Messages are JSON, each ended by a zero byte; a thread takes in answers and events."""
+    """One browser process, which believes any certificate unless told not to. Messages are JSON, each ended by a zero byte; a
+    thread takes in answers and events."""
 
-    def __init__(self, folder, *flags):
+    def __init__(self, folder, *flags, believing=True):
         self.log_path = os.path.join(folder, "chromium.log")
         self.folder = folder
         theirs_in, self.to_browser = os.pipe()
@@ -42,6 +42,7 @@ class Chromium:
             os.dup2(high[0], 3)
             os.dup2(high[1], 4)
 
+        flags = [*flags, *(["--ignore-certificate-errors"] if believing else [])]
         command = [find_chromium(), *FLAGS, *flags, f"--user-data-dir={tempfile.mkdtemp(prefix='chromium-', dir=folder)}",
                    "about:blank"]
         with open(self.log_path, "ab") as log:
