@@ -1,5 +1,7 @@
 #include "backend/feed_gzip.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -61,10 +63,10 @@ bool accepts_gzip(std::string_view accept_encoding) {
   return any;
 }
 
-FeedGzip::FeedGzip(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+FeedGzip::FeedGzip(std::size_t max_bytes) : max_bytes_(max_bytes), stream_(std::make_unique<z_stream_s>()) {}
 
 FeedGzip::~FeedGzip() {
-  if (ready_) deflateEnd(&stream_);
+  if (ready_) deflateEnd(stream_.get());
 }
 
 const FeedGzip::Entry* FeedGzip::find(const BodyPart& part) const {
@@ -147,26 +149,28 @@ HttpBody FeedGzip::finish(Job& job) {
 
 FeedGzip::Piece FeedGzip::deflate(std::string_view before, std::string_view bytes) {
   if (!ready_) {
-    DLB_CHECK(deflateInit2(&stream_, kLevel, Z_DEFLATED, kRawWindow, kMemLevel, Z_DEFAULT_STRATEGY) == Z_OK);
+    DLB_CHECK(deflateInit2(stream_.get(), kLevel, Z_DEFLATED, kRawWindow, kMemLevel, Z_DEFAULT_STRATEGY) ==
+              Z_OK);
     ready_ = true;
   }
-  DLB_CHECK(deflateReset(&stream_) == Z_OK);
+  DLB_CHECK(deflateReset(stream_.get()) == Z_OK);
   if (before.size() > kWindow) before.remove_prefix(before.size() - kWindow);
   const auto data = [](std::string_view text) {
     return reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
   };
   if (!before.empty()) {
-    DLB_CHECK(deflateSetDictionary(&stream_, data(before), static_cast<uInt>(before.size())) == Z_OK);
+    DLB_CHECK(deflateSetDictionary(stream_.get(), data(before), static_cast<uInt>(before.size())) == Z_OK);
   }
-  scratch_.resize(deflateBound(&stream_, bytes.size()) + 16);  // and the empty block of the flush
-  stream_.next_in = data(bytes);
-  stream_.avail_in = static_cast<uInt>(bytes.size());
-  stream_.next_out = data(scratch_);
-  stream_.avail_out = static_cast<uInt>(scratch_.size());
-  DLB_CHECK(::deflate(&stream_, Z_SYNC_FLUSH) == Z_OK && stream_.avail_in == 0 && stream_.avail_out > 0);
+  scratch_.resize(deflateBound(stream_.get(), bytes.size()) + 16);  // and the empty block of the flush
+  stream_->next_in = data(bytes);
+  stream_->avail_in = static_cast<uInt>(bytes.size());
+  stream_->next_out = data(scratch_);
+  stream_->avail_out = static_cast<uInt>(scratch_.size());
+  DLB_CHECK(::deflate(stream_.get(), Z_SYNC_FLUSH) == Z_OK && stream_->avail_in == 0 &&
+            stream_->avail_out > 0);
   compressed_bytes_ += bytes.size();
   Piece piece;
-  piece.bytes = std::make_shared<const std::string>(scratch_, 0, scratch_.size() - stream_.avail_out);
+  piece.bytes = std::make_shared<const std::string>(scratch_, 0, scratch_.size() - stream_->avail_out);
   piece.crc = static_cast<std::uint32_t>(crc32(0, data(bytes), static_cast<uInt>(bytes.size())));
   piece.plain = bytes.size();
   return piece;

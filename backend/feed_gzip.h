@@ -10,8 +10,6 @@
 // caller bounds how much is compressed at a time. One thread.
 #pragma once
 
-#include <zlib.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,6 +19,8 @@
 #include <vector>
 
 #include "common/http_body.h"
+
+struct z_stream_s;
 
 namespace dlb::backend {
 
@@ -93,7 +93,7 @@ class FeedGzip {
   std::uint64_t compressed_bytes_ = 0;
   std::map<const char*, Entry> entries_;
   std::string scratch_;
-  z_stream stream_{};
+  std::unique_ptr<z_stream_s> stream_;
   bool ready_ = false;  // the stream's memory is taken with the first gzip body
 };
 
