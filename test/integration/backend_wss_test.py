@@ -81,16 +81,19 @@ class Opening(Ways):
         wait_until(opened, 5, "a place")
 
     def test_a_missed_pong_is_1008_and_pongs_keep(self):
-        self.scene(ws_ping_interval="50ms", ws_pong_timeout="1s")
+        self.scene(ws_ping_interval="50ms", ws_pong_timeout="3s")
+        silent = {name: WebSocket(connect()) for name, connect in self.ways.items()}
         for connect in self.each_way():
-            with WebSocket(connect()) as kept, WebSocket(connect()) as silent:
+            with WebSocket(connect()) as kept:
                 for _ in range(3):
                     self.assertEqual(kept.read_frame(), (PING, b""))
                     kept.send(b"", PONG)
-                self.assertEqual(silent.read_frame(), (PING, b""))
-                opcode, payload = silent.read_frame()
+        for name, socket_ in silent.items():
+            with self.subTest(silent=name), socket_:
+                self.assertEqual(socket_.read_frame(), (PING, b""))
+                opcode, payload = socket_.read_frame()
                 self.assertEqual((opcode, payload[:2]), (CLOSE, struct.pack(">H", 1008)))
-                self.assertEqual(silent.rest(), b"")
+                self.assertEqual(socket_.rest(), b"")
         self.assertGreaterEqual(self.figures()["ended"]["missed_pong"], 4)
 
 
@@ -131,7 +134,7 @@ class Tls(Ways):
                 client.send(said)
                 while client.fill():
                     pass  # at most an alert; then the end, by the deadline where more could come
-        self.assertEqual(backend.fetch("/health").status, 200)
+        wait_until(lambda: backend.fetch("/health").status == 200, 10, "it to be well")
         wait_until(lambda: json.loads(backend.fetch("/metrics?format=json").body)["connections"]["open"] <= 1, 10,
                    "no connection left")
 
@@ -229,7 +232,7 @@ class ProxyHeaders(Ways):
 
     def test_each_version_before_tls_in_any_cut(self):
         backend = self.chat_backends(1, wss=True, ws_echo=True, ws_accept_proxy_protocol=True,
-                                     client_header_timeout="500ms")[0]
+                                     client_header_timeout="3s")[0]
         for header in (self.V1, self.V2, b"PROXY UNKNOWN\r\n"):
             for joined in (False, True):
                 with self.subTest(header=header[:12], joined=joined):
