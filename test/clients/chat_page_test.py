@@ -1,7 +1,9 @@
 """The chat page in headless Chromium, against real backends over one store: `make clients`, or this file by itself."""
 
+import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 
@@ -166,6 +168,31 @@ class ChatPage(Case):
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.shown(alice, "Alice on a terminal", "signed")
+        self.no_problems()
+
+    def test_tampered_signatures_and_an_emptied_table(self):
+        backend, = self.chat_backends(1, wss=True)
+        page = self.open(self.browser(), f"https://127.0.0.1:{backend.ws_port}/")
+        self.join(page, "Alice")
+        for text in ("one", "two"):
+            self.say(page, text)
+            self.shown(page, text, "signed")
+        backend.kill()
+        path = f"{backend.data_dir}/chat.db"
+        with contextlib.closing(sqlite3.connect(path, timeout=20)) as database, database:  # both have the first one's
+            database.execute("UPDATE chat_messages SET signature = "
+                             "(SELECT signature FROM chat_messages ORDER BY sequence LIMIT 1)")
+        backend.start()
+        page.reload()
+        page.wait(READY, timeout=60)
+        self.shown(page, "one", "signed")
+        self.shown(page, "two", "bad")
+        with contextlib.closing(sqlite3.connect(path, timeout=20)) as database, database:
+            database.execute("DELETE FROM chat_messages")
+            database.execute("DELETE FROM sqlite_sequence WHERE name = 'chat_messages'")
+        page.wait(f"{SHOWN}.length === 0 && !document.getElementById('empty').hidden", "the reset", timeout=40)
+        self.say(page, "anew")
+        self.shown(page, "anew", "signed")
         self.no_problems()
 
     def test_without_websocket_it_posts_and_reads_by_http(self):

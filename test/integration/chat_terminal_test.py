@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 import stat
 import subprocess
 import threading
@@ -117,6 +118,18 @@ class Terminal(Case):
         self.assertEqual(follower.stop(), 0)
         self.assertEqual(follower.texts(), ["before", "live", "maybe in the gap", "after"], "each once")
         self.assertIn("✓ Alice: after", follower.lines[-1])
+
+    def test_signatures_that_were_tampered_with_are_told(self):
+        self.chat("Alice", lines="one\ntwo\n")
+        self.backend.kill()
+        database = sqlite3.connect(os.path.join(self.backend.data_dir, "chat.db"), timeout=20)
+        with database:  # both have the first one's
+            database.execute("UPDATE chat_messages SET signature = "
+                             "(SELECT signature FROM chat_messages ORDER BY sequence LIMIT 1)")
+        database.close()
+        self.backend.start()
+        lines = self.chat("Bob", "--history", "2").stdout.splitlines()
+        self.assertEqual([line.split(" ", 2)[2] for line in lines], ["✓ Alice: one", "✗ Alice: two"])
 
     def test_what_is_not_stored_is_not_0(self):
         self.backend.kill()
