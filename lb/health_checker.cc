@@ -224,7 +224,7 @@ void HealthChecker::finished(std::uint32_t index, const CheckVerdict& verdict, T
     events_.on_backend_out(index);
   }
   if (verdict.kind == CheckVerdict::Kind::Passed && outliers_ != nullptr) {
-    outliers_->check_passed(index, began, now);
+    outliers_->check_passed(index, began, now, !backend.healthy.load(kRelaxed));
   }
   publish(index, verdict, opened || (was_draining && verdict.connected && !drains));
   log_panic();

@@ -55,9 +55,10 @@ constexpr MetricRow kOutlierRows[] = {
         {.name = "dlb_ejections_refused_total",
          .json = "ejections.refused",
          .help = "Ejections that max-ejected-percent did not allow, once in a row of failures."}),
-    metric<kCounter<&E::ended_early>>({.name = "dlb_ejections_ended_early_total",
-                                       .json = "ejections.ended_early",
-                                       .help = "Ejections that a passed health check has ended."}),
+    metric<kCounter<&E::ended_early>>(
+        {.name = "dlb_ejections_ended_early_total",
+         .json = "ejections.ended_early",
+         .help = "Ejections that ended when the backend came up again, or by check-ends-ejection."}),
     metric<kCounter<&E::lifted>>(
         {.name = "dlb_ejections_lifted_total",
          .json = "ejections.lifted",

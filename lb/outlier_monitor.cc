@@ -222,14 +222,15 @@ void OutlierMonitor::on_mail(std::uint32_t index) {
   events_.on_capacity_change(index);
 }
 
-void OutlierMonitor::check_passed(std::uint32_t index, TimePoint began, TimePoint now) {
-  if (!check_ends_ejection_) return;
+void OutlierMonitor::check_passed(std::uint32_t index, TimePoint began, TimePoint now, bool came_up) {
+  // Who was down and is up again is most likely another process: it is to show itself at once, on probation.
+  if (!check_ends_ejection_ && !came_up) return;
   const std::int64_t until = backends_.at(index).ejected_until_ns.load(kRelaxed);
   if (until <= ns(now)) return;
   OutlierDecision decision;
   {
     const std::lock_guard lock(mutex_);
-    decision = detector_.check_passed(index, began, now);
+    decision = detector_.end_early(index, began, now);
     apply(index, decision, now, {});
   }
   tell(backends_.at(index), decision, now, {});

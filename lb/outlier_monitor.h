@@ -55,8 +55,9 @@ class OutlierMonitor final : public HeapTimerHandler, public MailboxHandler<std:
   }
   // Any thread: it failed; `what` is for the log and the status page, such as `answered 500`.
   void failed(Backend& backend, TimePoint picked, TimePoint now, std::string_view what);
-  // Control thread: an active check that began at `began` has passed.
-  void check_passed(std::uint32_t index, TimePoint began, TimePoint now);
+  // Control thread: an active check that began at `began` has passed; it has brought the backend up, or, when
+  // that was up, ends an ejection by configuration only.
+  void check_passed(std::uint32_t index, TimePoint began, TimePoint now, bool came_up);
 
   const OutlierCounters& counters() const { return counters_; }
 

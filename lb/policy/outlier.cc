@@ -108,7 +108,7 @@ OutlierDecision OutlierDetector::succeeded(std::uint32_t index, TimePoint now) {
   return become_sound(index, now);
 }
 
-OutlierDecision OutlierDetector::check_passed(std::uint32_t index, TimePoint began, TimePoint now) {
+OutlierDecision OutlierDetector::end_early(std::uint32_t index, TimePoint began, TimePoint now) {
   if (!ejected(index, now) || began < state(index).since) return {};
   state(index).until = now;
   return {.action = Action::EndEarly, .until = now};

@@ -2,13 +2,11 @@
 // and how it comes back. Values and a time in; a decision and its reason out. No fd, no clock, no log, no
 // lock: the caller (lb/outlier_monitor.h) guards it, publishes what it decides, and counts.
 //
-//            5 failures in a row, or a share of failures out of line            cooldown is over, or a check
-//   Sound ────────────────────────────────────────────────────────▶ Ejected ───(by configuration) passes──▶
-//   Probation
-//     ▲  ▲                                                          │  ▲                                    │
-//     │ │  └────────── everybody fails: it is not this backend ───────┘  └────────── first failure
-//     ───────────┘  │ └───────────────────────────── 5 successes, or a failure while no peer is sound
-//     ─────────────────────────┘
+//   Sound ──5 failures in a row, or a share of failures out of line──▶ Ejected
+//   Ejected ──cooldown over; up again; by option: a check passes──▶ Probation
+//   Ejected ──everybody fails: it is not this backend──▶ Sound
+//   Probation ──first failure──▶ Ejected
+//   Probation ──5 successes; a failure while no peer is sound──▶ Sound
 //
 // Whoever is to be ejected needs a sound peer: one in service, neither ejected nor on probation, whose last
 // outcome was no failure. So the last eligible one stays, and when all fail together nobody goes. The bound,
@@ -84,8 +82,9 @@ class OutlierDetector {
   OutlierDecision failed(std::uint32_t index, std::span<const OutlierPeer> peers, TimePoint now);
   // Likewise; may be left out while it is not on probation.
   OutlierDecision succeeded(std::uint32_t index, TimePoint now);
-  // An active check that began at `began` has passed, and checks that begin during an ejection end it.
-  OutlierDecision check_passed(std::uint32_t index, TimePoint began, TimePoint now);
+  // Something has happened since `began` that ends an ejection early, if it had begun by then: a check has
+  // passed, or the backend was down and has come up again.
+  OutlierDecision end_early(std::uint32_t index, TimePoint began, TimePoint now);
 
   // Once a second: what a backend has answered, and how much of it failed, since the beginning of time.
   void sample(std::uint32_t index, std::uint64_t answers, std::uint64_t failures);

@@ -36,9 +36,9 @@ def closing(connection, request):
 
 
 def slowly(connection, request):
-    """An answer after 50 ms."""
+    """An answer after 20 ms."""
     connection.body(request)
-    connection.server.stopped.wait(0.05)
+    connection.server.stopped.wait(0.02)
     connection.send(OK)
 
 
@@ -113,7 +113,7 @@ class FailingFast(EjectionCase):
             self.wait_ejected(balancer, "d")
             load.mark()
         for balancer, load in zip(balancers, loads):
-            wait_until(lambda: load.total() >= 150, 30, f"requests through {balancer.name}")
+            wait_until(lambda: load.total() >= 120, 30, f"requests through {balancer.name}")
         for balancer, load in zip(balancers, loads):
             seen = load.stop()
             self.assertGreaterEqual(seen[200], 0.99 * sum(seen.values()), f"{balancer.name}: {seen}")
@@ -183,16 +183,16 @@ class Bounds(EjectionCase):
             load.mark()
             most = 0
 
-            def enough():
+            def all_have_failed_and_stay():
                 nonlocal most
                 most = max(most, len(self.ejected(balancer)))
-                return load.total() >= 150
+                states = balancer.status()["backends"]
+                return all(state["ejection"]["failures_in_row"] > 20 for state in states)
 
-            wait_until(enough, 20, "requests")
+            wait_until(all_have_failed_and_stay, 20, "failures of all")
+            self.assertEqual(self.ejected(balancer), [], policy)
             self.assertEqual(set(load.stop()), {500})
             self.assertLessEqual(most, 1, policy)
-            self.assertEqual(self.ejected(balancer), [], policy)
-            self.assertTrue(all(state["counters"]["requests"] > 10 for state in balancer.status()["backends"]))
 
     def test_lb_16_b_one_alone(self):
         """Alternately 500 and OK, then 500 only: there is nobody to eject it for."""
@@ -234,7 +234,7 @@ class Bounds(EjectionCase):
         self.wait_ejected(kept, "a")
         self.ask(ended, 20)
         wait_until(lambda: ended.backend("a")["state"] == "probation", 10, "the end of the ejection")
-        self.assertEqual(ended.metrics()["ejections"]["ended_early"], 1)
+        self.assertGreaterEqual(ended.metrics()["ejections"]["ended_early"], 1)
         probes = kept.backend("a")["counters"]["probes"]["total"]
         wait_until(lambda: kept.backend("a")["counters"]["probes"]["total"] >= probes + 4, 10, "more checks")
         self.assertEqual(self.ejected(kept), ["a"])
@@ -242,6 +242,20 @@ class Bounds(EjectionCase):
         a.behave()
         self.assertEqual(set(self.ask(ended, 30)), {200})
         wait_until(lambda: ended.backend("a")["state"] == "ready", 10, "the end of the probation")
+
+    def test_who_was_down_and_is_up_again_comes_back_at_once(self):
+        """Another process, most likely: a kill under load ejects it, its start ends that."""
+        a, b = (self.scripted(name=name) for name in "ab")
+        balancer = self.balancer(a, b, policy="round_robin", ejection_time="1m")
+        a.handler = answering(500)
+        self.ask(balancer, 12)
+        self.wait_ejected(balancer, "a")
+        a.refuse(cut=True)
+        balancer.wait_state("a", False)
+        a.behave()
+        wait_until(lambda: balancer.backend("a")["state"] == "probation", 10, "its return")
+        self.assertEqual(set(self.ask(balancer, 20)), {200})
+        self.assertEqual(balancer.backend("a")["state"], "ready")
 
     def test_lb_16_e_a_drained_one_gets_nothing(self):
         """However the others fail: their answers, their checks, both."""

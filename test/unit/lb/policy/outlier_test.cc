@@ -286,17 +286,17 @@ TEST_CASE("a share of half, or one that peers have too, or that is 10 s old, eje
   CHECK(share_of(100, 0, 10) == 0);
 }
 
-TEST_CASE("a check that began during the ejection may end it early") {
+TEST_CASE("what has begun during an ejection may end it early") {
   Pool pool(3);
   const TimePoint before = pool.now;
   pool.now += 1s;
   pool.fail(0, 5);
   pool.now += 1s;
-  CHECK(pool.detector.check_passed(0, before, pool.now).action == Action::None);
-  CHECK(pool.detector.check_passed(0, pool.now, pool.now).action == Action::EndEarly);
+  CHECK(pool.detector.end_early(0, before, pool.now).action == Action::None);
+  CHECK(pool.detector.end_early(0, pool.now, pool.now).action == Action::EndEarly);
   CHECK(pool.probation(0));
-  CHECK(pool.detector.check_passed(0, pool.now, pool.now).action == Action::None);
-  CHECK(pool.detector.check_passed(2, pool.now, pool.now).action == Action::None);
+  CHECK(pool.detector.end_early(0, pool.now, pool.now).action == Action::None);
+  CHECK(pool.detector.end_early(2, pool.now, pool.now).action == Action::None);
 }
 
 TEST_CASE("0 percent ejects nobody") {
