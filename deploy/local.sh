@@ -270,6 +270,7 @@ start_lb() {
     echo "# Written by local.sh at each start."
     echo "listen = \":$(port_lb)\""
     echo "tls-listen = \":$(port_https)\""
+    echo "admin-listen = \"127.0.0.1:$(port_admin)\""
     echo "tls-cert = $(toml_string "$DIR/tls.crt")"
     echo "tls-key = $(toml_string "$DIR/tls.key")"
     echo "wss-listen = \":$(port_wss_listen)\""
@@ -391,7 +392,7 @@ do_up() {
   for name in "${missing[@]}"; do
     check_port "$name" "$(port_of "$name")" || busy=1
     case $name in
-      lb) for port in "$(port_https)" "$(port_wss_listen)"; do check_port lb "$port" || busy=1; done ;;
+      lb) for port in "$(port_https)" "$(port_wss_listen)" "$(port_admin)"; do check_port lb "$port" || busy=1; done ;;
       sys*) check_port "$name" "$(port_wss "$(index_of "$name")")" || busy=1 ;;
     esac
   done

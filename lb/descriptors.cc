@@ -14,6 +14,7 @@ namespace {
 // Standard streams, signals, the control loop, cgroup and /proc files, the access log, and some room for
 // accepting those who are refused.
 constexpr std::uint64_t kOwn = 40;
+constexpr std::uint64_t kAdmin = 65;        // its listener and connections
 constexpr std::uint64_t kOwnPerWorker = 3;  // epoll and two event descriptors
 constexpr std::uint64_t kPipesPerWorker = 256;
 
@@ -22,7 +23,7 @@ constexpr std::uint64_t kPipesPerWorker = 256;
 DescriptorNeeds descriptor_needs(const Options& options, std::size_t backends) {
   const auto workers = static_cast<std::uint64_t>(options.workers);
   DescriptorNeeds needs;
-  needs.own = kOwn + kOwnPerWorker * workers;
+  needs.own = kOwn + kOwnPerWorker * workers + (options.admin_address.empty() ? 0 : kAdmin);
   needs.probes = 2 * backends;
   needs.upstreams =
       static_cast<std::uint64_t>(options.proxy_max_conns_per_host + options.proxy_max_feed_conns_per_host) *

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "common/signals.h"
 #include "common/socket.h"
 #include "lb/access_log.h"
+#include "lb/admin_server.h"
 #include "lb/backend_events.h"
 #include "lb/control.h"
 #include "lb/descriptors.h"
@@ -102,6 +104,8 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   if (!listeners) return fail(listeners.error().text, kExitFailed);
   resolve_workers(options);
 
+  auto admin_listener = open_admin_listener(options, loaded, log);
+  if (!admin_listener) return fail(admin_listener.error().text, kExitFailed);
   auto access_log = AccessLog::open(options, log);
   if (!access_log) {
     return fail(
@@ -127,6 +131,13 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   pages.set_certificates(certificates);
   pages.set_reloads(&reloads);
   events.bind(shared.workers);
+  AdminCounters admin_counters;
+  pages.set_admin(admin_counters);
+  std::optional<AdminServer> admin;
+  if (*admin_listener) {
+    admin.emplace(control.loop(), std::move(*admin_listener), *first->options, configuration, pages, events,
+                  admin_counters, log);
+  }
 
   shared.client_cap = descriptors.client_cap;
   shared.client_burst = descriptors.client_burst;
@@ -173,12 +184,12 @@ int main(int argc, char** argv) {
   using namespace dlb;
   using namespace dlb::lb;
   if (argc == 2 && std::string_view(argv[1]) == "--metrics-markdown") {  // for the README
-    std::printf("%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
+    std::printf("%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
                 metrics_markdown(tunnel_metric_rows()).c_str(),
                 metrics_markdown(tunnel_backend_metric_rows(), "listener, backend").c_str(),
                 metrics_markdown(tls_metric_rows()).c_str(), metrics_markdown(proxy_metric_rows()).c_str(),
                 metrics_markdown(outlier_metric_rows()).c_str(),
-                metrics_markdown(reload_metric_rows()).c_str(),
+                metrics_markdown(reload_metric_rows()).c_str(), metrics_markdown(admin_metric_rows()).c_str(),
                 metrics_markdown(backend_metric_rows(), "backend").c_str());
     return 0;
   }

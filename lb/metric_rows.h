@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/metric.h"
 #include "lb/access_log.h"
+#include "lb/admin_counters.h"
 #include "lb/backend_set.h"
 #include "lb/memory_monitor.h"
 #include "lb/metrics.h"
@@ -43,6 +44,7 @@ struct LbTotals {
   const ReloadFigures* reloads = nullptr;         // null: none
   std::uint64_t generation = 1;                   // of the configuration
   std::int64_t configured_at_us = 0;              // likewise, since 1970
+  const AdminCounters* admin = nullptr;           // null: all 0
 
   std::uint64_t sum(WorkerCount WorkerMetrics::*member) const;
   std::uint64_t max(WorkerCount WorkerMetrics::*member) const;
@@ -78,6 +80,7 @@ std::span<const MetricRow> tls_metric_rows();             // of LbTotals too
 std::span<const MetricRow> proxy_metric_rows();           // of LbTotals too
 std::span<const MetricRow> outlier_metric_rows();         // of LbTotals too
 std::span<const MetricRow> reload_metric_rows();          // of LbTotals too
+std::span<const MetricRow> admin_metric_rows();           // of LbTotals too
 std::span<const MetricRow> backend_metric_rows();         // of BackendFigures, label `backend`
 std::span<const MetricRow>
 backend_counter_rows();  // those of them that /lb/status does not show in words of its own

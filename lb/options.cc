@@ -12,6 +12,7 @@
 
 #include "common/log.h"
 #include "lb/access_log.h"
+#include "lb/admin_options.h"
 #include "lb/tunnel_options.h"
 
 namespace dlb::lb {
@@ -62,6 +63,15 @@ constexpr OptionRow kRows[] = {
         {.min = 0, .max = 64, .apply = Apply::Restart, .help = "Data threads; 0: one per CPU of the quota."}),
     option<&Options::public_status>(
         "public-status", {.help = "Serve /lb/health, /lb/status and /lb/metrics on the public listener."}),
+
+    // Admin
+    option<&Options::admin_listen>(
+        "admin-listen",
+        {.unit = "address", .help = "Listener for drain, ready, weight and the pages; off: none."}),
+    option<&Options::admin_token_file>(
+        "admin-token-file",
+        {.unit = "file",
+         .help = "Its first line is the bearer token of admin-listen; needed when that isn't loopback."}),
 
     // Backends
     option_tables<&Options::backends>("backend", kBackendRows, "One backend: id, url, wss, weight."),
@@ -526,6 +536,7 @@ Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
   }
 
   if (auto finished = finish_tunnel_options(loaded, options); !finished) return finished;
+  if (auto finished = finish_admin_options(loaded, options); !finished) return finished;
 
   const auto policy = policy_from_name(options.policy);
   if (!policy) return loaded.at("policy", fmt::format("\"{}\" is no policy", options.policy));

@@ -52,6 +52,12 @@ struct Options {
   std::int64_t workers = 1;   // 0: one per CPU of the quota
   bool public_status = true;  // the public listener serves /lb/health, /lb/status, /lb/metrics
 
+  // Admin
+  std::string admin_listen = "127.0.0.1:9180";  // "off": none
+  std::string admin_token_file;
+  Address admin_address;    // of `admin_listen`, set by finish_options(); empty: off
+  std::string admin_token;  // likewise, of the file; empty: none is asked for
+
   // Backends: exactly one of the three sources. `backends` is [[backend]], and after finish_options()
   // whichever it was.
   std::vector<BackendOption> backends;

@@ -30,7 +30,8 @@ LbTotals totals_of(const StatusView& view) {
                   .ejections = view.ejections,
                   .reloads = view.reloads,
                   .generation = view.generation,
-                  .configured_at_us = view.configured_at_us};
+                  .configured_at_us = view.configured_at_us,
+                  .admin = view.admin};
 }
 
 std::string_view overall(const StatusView& view) {
@@ -218,6 +219,14 @@ std::string status_json(const StatusView& view) {
   return out;
 }
 
+std::string backend_json(const StatusView& view, const Backend& backend) {
+  std::string out;
+  JsonWriter json(out);
+  write_backend(json, backend, view);
+  out += '\n';
+  return out;
+}
+
 std::string metrics_json(const StatusView& view) {
   std::string out;
   JsonWriter json(out);
@@ -228,6 +237,7 @@ std::string metrics_json(const StatusView& view) {
   append_json_members(json, proxy_metric_rows(), totals_of(view));
   append_json_members(json, outlier_metric_rows(), totals_of(view));
   append_json_members(json, reload_metric_rows(), totals_of(view));
+  append_json_members(json, admin_metric_rows(), totals_of(view));
   json.key("backends").begin_array();
   for (const std::uint32_t index : view.backends.members()) {
     const Backend& backend = view.backends.at(index);
@@ -250,6 +260,7 @@ std::string metrics_prometheus(const StatusView& view) {
   append_prometheus(out, proxy_metric_rows(), totals_of(view));
   append_prometheus(out, outlier_metric_rows(), totals_of(view));
   append_prometheus(out, reload_metric_rows(), totals_of(view));
+  append_prometheus(out, admin_metric_rows(), totals_of(view));
   std::vector<BackendFigures> figures;
   figures.reserve(view.backends.members().size());
   std::vector<MetricSeries<BackendFigures>> series;
@@ -276,43 +287,53 @@ bool wants_prometheus(std::string_view query, std::string_view accept) {
   return plain != std::string_view::npos && accept.find("version=", plain) != std::string_view::npos;
 }
 
+StatusView StatusPages::view(const Configuration& configuration) const {
+  return StatusView{.options = *configuration.options,
+                    .backends = configuration.backends,
+                    .workers = workers_,
+                    .routers = routers_,
+                    .system = system_,
+                    .memory = memory_,
+                    .pools = configuration.pools,
+                    .now = monotonic_now(),
+                    .wall_us = wall_now_us(),
+                    .started = started_,
+                    .draining = draining_.load(kRelaxed),
+                    .log_suppressed = log_.suppressed(),
+                    .log_dropped = log_.dropped(),
+                    .access_log = access_log_,
+                    .certificates = certificates_,
+                    .ejections = ejections_,
+                    .reloads = reloads_,
+                    .generation = configuration.generation,
+                    .configured_at_us = configuration.loaded_at_us,
+                    .admin = admin_};
+}
+
+std::string StatusPages::render_backend(const Backend& backend) const {
+  const auto configuration = configuration_.current();
+  return backend_json(view(*configuration), backend);
+}
+
 OwnPages::Page StatusPages::render(std::string_view path, std::string_view query, std::string_view accept) {
   const auto configuration = configuration_.current();
-  const StatusView view{.options = *configuration->options,
-                        .backends = configuration->backends,
-                        .workers = workers_,
-                        .routers = routers_,
-                        .system = system_,
-                        .memory = memory_,
-                        .pools = configuration->pools,
-                        .now = monotonic_now(),
-                        .wall_us = wall_now_us(),
-                        .started = started_,
-                        .draining = draining_.load(kRelaxed),
-                        .log_suppressed = log_.suppressed(),
-                        .log_dropped = log_.dropped(),
-                        .access_log = access_log_,
-                        .certificates = certificates_,
-                        .ejections = ejections_,
-                        .reloads = reloads_,
-                        .generation = configuration->generation,
-                        .configured_at_us = configuration->loaded_at_us};
+  const StatusView now = view(*configuration);
   Page page;
   page.status = 200;
   page.content_type = "application/json";
   page.extra = "Cache-Control: no-store\r\n";
   if (path == "/lb/health") {
-    page.status = health_status(view);
-    page.body = health_json(view);
+    page.status = health_status(now);
+    page.body = health_json(now);
     if (page.status == 503) page.extra += "Retry-After: 1\r\n";
   } else if (path == "/lb/status") {
-    page.body = status_json(view);
+    page.body = status_json(now);
   } else if (path == "/lb/metrics") {
     if (wants_prometheus(query, accept)) {
       page.content_type = kPrometheusContentType;
-      page.body = metrics_prometheus(view);
+      page.body = metrics_prometheus(now);
     } else {
-      page.body = metrics_json(view);
+      page.body = metrics_json(now);
     }
   } else {
     page.status = 404;

@@ -36,6 +36,7 @@ struct StatusView {
   const ReloadFigures* reloads = nullptr;         // null: none
   std::uint64_t generation = 1;                   // of the configuration
   std::int64_t configured_at_us = 0;              // likewise, since 1970
+  const AdminCounters* admin = nullptr;           // null: all 0
 };
 
 // 200 when a backend is healthy and we are not stopping, else 503.
@@ -44,6 +45,7 @@ std::string health_json(const StatusView& view);
 // Configuration in force, and every backend with its state, the parts of its score, counters, last error, age
 // of statistics.
 std::string status_json(const StatusView& view);
+std::string backend_json(const StatusView& view, const Backend& backend);
 std::string metrics_json(const StatusView& view);
 std::string metrics_prometheus(const StatusView& view);
 
@@ -71,6 +73,7 @@ class StatusPages final : public OwnPages {
   // Likewise.
   void set_access_log(const AccessLog* log) { access_log_ = log; }
   void set_ejections(const OutlierCounters& ejections) { ejections_ = &ejections; }
+  void set_admin(const AdminCounters& admin) { admin_ = &admin; }
   void set_certificates(const TlsCertificates* certificates) { certificates_ = certificates; }
   void set_reloads(const ReloadFigures* reloads) { reloads_ = reloads; }
   // Any thread: from now on /lb/health says 503.
@@ -78,7 +81,12 @@ class StatusPages final : public OwnPages {
 
   Page render(std::string_view path, std::string_view query, std::string_view accept) override;
 
+  // One backend as /lb/status shows it. Any thread.
+  std::string render_backend(const Backend& backend) const;
+
  private:
+  StatusView view(const Configuration& configuration) const;
+
   const ConfigurationStore& configuration_;
   const SystemSample& system_;
   const MemoryState& memory_;
@@ -90,6 +98,7 @@ class StatusPages final : public OwnPages {
   const TlsCertificates* certificates_ = nullptr;
   const OutlierCounters* ejections_ = nullptr;
   const ReloadFigures* reloads_ = nullptr;
+  const AdminCounters* admin_ = nullptr;
   std::atomic<bool> draining_{false};
 };
 

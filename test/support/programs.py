@@ -137,18 +137,23 @@ class Program:
 
 
 class Balancer(Program):
-    """lb before scripted or real backends, with intervals fit for tests; any option by keyword (`backend_cap=4`)."""
+    """lb before scripted or real backends, with intervals fit for tests; any option by keyword (`backend_cap=4`). With
+    `admin_port`, a free one, it has an admin listener."""
 
     DEFAULTS = {"health_interval": "100ms", "stats_interval": "100ms", "monitor_timeout": "1s", "drain_notice": "50ms",
-                "drain_timeout": "1s", "tunnel_drain_timeout": "200ms", "lb_max_socket_bytes": 0}
+                "drain_timeout": "1s", "tunnel_drain_timeout": "200ms", "lb_max_socket_bytes": 0,
+                "admin_listen": "off"}
     if "DLB_WORKERS" in os.environ:  # of a run of all tests with that many, where a test doesn't say itself
         DEFAULTS["workers"] = int(os.environ["DLB_WORKERS"])
 
-    def __init__(self, folder, backends, name="lb", weights=None, extra="", **options):
+    def __init__(self, folder, backends, name="lb", weights=None, extra="", admin_port=None, **options):
         super().__init__(folder, name)
         self.port = free_port()
         self.with_statistics = options.get("stats_path") != "" and all(getattr(b, "stats", 1) is not None for b in backends)
         self.config_path = os.path.join(folder, name + ".toml")
+        self.admin_port = admin_port
+        if admin_port:
+            options = {"admin_listen": f"127.0.0.1:{admin_port}", **options}
         self.options = {**self.DEFAULTS, "listen": f"127.0.0.1:{self.port}", **options}
         self.configure(backends, weights, extra)
 
@@ -204,6 +209,9 @@ class Balancer(Program):
 
     def fetch(self, target="/", method="GET", body=b"", headers=(), timeout=15.0):
         return fetch(self.port, target, method, body, headers, timeout=timeout)
+
+    def admin(self, target, method="POST", headers=(), timeout=15.0):
+        return fetch(self.admin_port, target, method, b"", headers, timeout=timeout)
 
     def status(self):
         return json.loads(self.fetch("/lb/status", timeout=5.0).body)

@@ -1,0 +1,166 @@
+#include "lb/admin_server.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/socket.h"
+#include "lb/metrics.h"
+
+namespace dlb::lb {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr int kBacklog = 64;
+constexpr HeaderLine kNoStore{"Cache-Control", "no-store"};
+
+HttpServerOptions server_options() {
+  HttpServerOptions out;
+  out.max_connections = AdminServer::kMaxConnections;
+  out.max_body_bytes = 4096;
+  out.max_total_body_bytes = 64 * 1024;
+  out.fixed_header_lines = "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n";
+  return out;
+}
+
+// `Name: value` lines, each with CRLF, as fields of an answer. The views live as long as `lines`.
+std::vector<HeaderLine> header_lines(std::string_view lines) {
+  std::vector<HeaderLine> out;
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find("\r\n"));
+    const std::size_t colon = line.find(": ");
+    if (colon != std::string_view::npos) out.push_back({line.substr(0, colon), line.substr(colon + 2)});
+    lines.remove_prefix(std::min(lines.size(), line.size() + 2));
+  }
+  return out;
+}
+
+std::vector<std::string> own_names(const Options& options) {
+  std::vector<std::string> names;
+  std::string_view listen = options.admin_listen;
+  names.emplace_back(listen.substr(0, listen.rfind(':')));
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) == 0 && host[0] != '\0') names.emplace_back(host.data());
+  return names;
+}
+
+}  // namespace
+
+Result<Fd> open_admin_listener(const Options& options, const LoadedOptions& loaded, Log& log) {
+  if (options.admin_address.empty()) return Fd{};
+  auto listener = listen_on(options.admin_address, kBacklog);
+  if (listener) return listener;
+  if (loaded.given("admin-listen")) {
+    return loaded.at("admin-listen",
+                     listener.error().text + "; stop what uses the port or choose another address");
+  }
+  log.warn("no admin listener: its address is in use; give admin-listen another one, or off",
+           {{"error", listener.error().text}});
+  return Fd{};
+}
+
+AdminServer::AdminServer(EventLoop& loop, Fd listener, const Options& options,
+                         const ConfigurationStore& configuration, StatusPages& pages, BackendEvents& events,
+                         AdminCounters& counters, Log& log)
+    : configuration_(configuration),
+      pages_(pages),
+      events_(events),
+      counters_(counters),
+      log_(log),
+      token_(options.admin_token),
+      beyond_loopback_(!options.admin_address.is_loopback()),
+      names_(own_names(options)),
+      server_(loop, std::move(listener), *this, server_options()) {}
+
+void AdminServer::on_request(HttpToken token, const HttpRequest& request) {
+  count(counters_.requests);
+  const RequestHead& head = request.head;
+  if (refused(token, head)) return;
+  const AdminRoute route = admin_route(head.path);
+  const bool reads = head.method == HttpMethod::Get || head.method == HttpMethod::Head;
+  if (route.kind == AdminRoute::Kind::Nothing) {
+    return server_.respond_error(token, 404, "not_found", "there is nothing at this path");
+  }
+  if (route.changes() ? head.method != HttpMethod::Post : !reads) {
+    const HeaderLine allow[] = {{"Allow", route.changes() ? "POST" : "GET, HEAD"}};
+    return server_.respond_error(token, 405, "method_not_allowed", "this path takes another method", allow);
+  }
+  if (route.kind == AdminRoute::Kind::Page) return serve_page(token, head);
+  serve_backend(token, request, route);
+}
+
+// Who may not ask. Pages of other sites first: they learn nothing, not even that there is a token.
+bool AdminServer::refused(HttpToken token, const RequestHead& head) {
+  const HeaderField* const origin = head.fields.find(HeaderId::Origin);
+  const HeaderField* const site = head.fields.find("sec-fetch-site");
+  const bool foreign_page = (origin != nullptr && !origin_is_ours(origin->value, head.authority)) ||
+                            (site != nullptr && site->value != "same-origin" && site->value != "none");
+  if (foreign_page || !host_is_ours(head.authority, beyond_loopback_, names_)) {
+    count(counters_.foreign);
+    server_.respond_error(token, 403, "forbidden",
+                          foreign_page ? "this request comes from another site's page"
+                                       : "the Host field does not name this listener",
+                          {}, true);
+    return true;
+  }
+  if (token_.empty() || bearer_is(head.fields.value(HeaderId::Authorization), token_)) {
+    return false;
+  }
+  count(counters_.unauthorized);
+  const HeaderLine challenge[] = {{"WWW-Authenticate", "Bearer realm=\"dlb\""}};
+  server_.respond_error(token, 401, "unauthorized", "the token of admin-token-file is needed", challenge,
+                        true);
+  return true;
+}
+
+void AdminServer::serve_page(HttpToken token, const RequestHead& head) {
+  OwnPages::Page page = pages_.render(head.path, head.query, head.fields.value(HeaderId::Accept));
+  server_.respond(token, page.status, page.content_type, header_lines(page.extra),
+                  HttpBody::of(std::move(page.body)));
+}
+
+void AdminServer::serve_backend(HttpToken token, const HttpRequest& request, const AdminRoute& route) {
+  const auto configuration = configuration_.current();
+  const BackendSet& backends = configuration->backends;
+  const auto found = std::ranges::find_if(
+      backends.members(), [&](std::uint32_t index) { return backends.at(index).id == route.backend; });
+  if (found == backends.members().end()) {
+    return server_.respond_error(token, 404, "no_such_backend", "there is no backend of this id");
+  }
+  Backend& backend = backends.at(*found);
+  if (route.changes() && !change(backends, backend, route, request.head.query)) {
+    return server_.respond_error(token, 400, "bad_request", "value is to be a number from 0 to 65535");
+  }
+  const HeaderLine headers[] = {kNoStore};
+  server_.respond(token, 200, HttpServer::kJson, headers, HttpBody::of(pages_.render_backend(backend)));
+}
+
+// False: the weight makes no sense.
+bool AdminServer::change(const BackendSet& backends, Backend& backend, const AdminRoute& route,
+                         std::string_view query) {
+  const bool drains = route.kind == AdminRoute::Kind::Drain;
+  if (route.kind == AdminRoute::Kind::Weight) {
+    const auto weight = weight_value(query);
+    if (!weight) return false;
+    backend.weight.store(*weight, kRelaxed);
+    log_.info("weight changed by admin", {{"backend", backend.id}, {"weight", *weight}});
+  } else {
+    const AdminState state = drains ? AdminState::Drain : AdminState::Ready;
+    if (backend.admin.exchange(state, kRelaxed) != state) {
+      log_.info(drains ? "backend drained by admin" : "backend ready by admin",
+                {{"backend", backend.id}, {"in_flight", backend.slots.taken()}});
+    }
+  }
+  count(counters_.changes);
+  backends.note_change();
+  if (drains) {
+    events_.on_backend_out(backend.index);
+  } else {
+    events_.on_capacity_change(backend.index);
+  }
+  return true;
+}
+
+}  // namespace dlb::lb

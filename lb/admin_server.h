@@ -1,0 +1,66 @@
+// AdminServer: the admin listener (L13, L23), on the control thread: everything that changes state, and the
+// read-only pages. What may be asked for, and by whom: admin_rules.h.
+//
+//   POST /lb/backends/ID/drain    no new request or connection; what runs goes on, idle connections are
+//   closed POST /lb/backends/ID/ready    takes requests again, when its checks let it POST
+//   /lb/backends/ID/weight?value=N GET  /lb/backends/ID          each answers with the backend as /lb/status
+//   shows it GET  /lb/health, /lb/status, /lb/metrics
+//
+// Bodies are not looked at. Refused: a foreign Host or Origin 403, without the token of admin-token-file 401.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/http_server.h"
+#include "common/log.h"
+#include "lb/admin_counters.h"
+#include "lb/admin_rules.h"
+#include "lb/backend_events.h"
+#include "lb/backend_set.h"
+#include "lb/configuration.h"
+#include "lb/options.h"
+#include "lb/status_pages.h"
+
+namespace dlb::lb {
+
+// The listening socket that admin-listen asks for; no descriptor when it is off. A port that is in use is an
+// error when the option was given; by default it is only logged, since two balancers may share a machine.
+Result<Fd> open_admin_listener(const Options& options, const LoadedOptions& loaded, Log& log);
+
+class AdminServer final : public HttpService {
+ public:
+  static constexpr std::size_t kMaxConnections = 64;
+
+  // `loop` is the control thread's; all references but `options`, those of the start, must outlive it. Made
+  // and destroyed while the loop does not run.
+  AdminServer(EventLoop& loop, Fd listener, const Options& options, const ConfigurationStore& configuration,
+              StatusPages& pages, BackendEvents& events, AdminCounters& counters, Log& log);
+  AdminServer(const AdminServer&) = delete;
+  AdminServer& operator=(const AdminServer&) = delete;
+
+  std::uint16_t port() const { return server_.port(); }
+
+  void on_request(HttpToken token, const HttpRequest& request) override;
+  void on_abandoned(HttpToken) override {}  // every answer is given at once
+
+ private:
+  bool refused(HttpToken token, const RequestHead& head);
+  void serve_page(HttpToken token, const RequestHead& head);
+  void serve_backend(HttpToken token, const HttpRequest& request, const AdminRoute& route);
+  bool change(const BackendSet& backends, Backend& backend, const AdminRoute& route, std::string_view query);
+
+  const ConfigurationStore& configuration_;
+  StatusPages& pages_;
+  BackendEvents& events_;
+  AdminCounters& counters_;
+  Log& log_;
+  const std::string token_;  // empty: none is asked for
+  const bool beyond_loopback_;
+  std::vector<std::string> names_;  // by which a Host field may name us, beside loopback
+  HttpServer server_;
+};
+
+}  // namespace dlb::lb
