@@ -1,7 +1,7 @@
 // AnswerQueue: answers of the store on their way to its clients. They are delivered at the end of the turn,
 // never inside the call that caused them, so a client may call the store again, or cancel, in the middle of
-// an answer. Live rows go first: whoever is told of a row by an answer of the same turn has had it already.
-// One thread.
+// an answer. Live rows go out within a budget of time a turn, since each goes to every session of the chat;
+// what is left of them is bounded by the FeedPath, which reads no more rows meanwhile. One thread.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "backend/chat_store.h"
 #include "backend/message_store.h"
 #include "backend/write_batcher.h"
+#include "common/clock.h"
 #include "common/event_loop.h"
 
 namespace dlb::backend {
@@ -57,6 +58,7 @@ class AnswerQueue final : public TurnEndHook {
   }
 
   bool empty() const { return queue_.empty(); }
+  std::size_t live_rows() const { return live_.size(); }
 
   void on_turn_end() override {
     if (client_ == nullptr) return;
@@ -79,6 +81,8 @@ class AnswerQueue final : public TurnEndHook {
   struct Present {};
   using Item = std::variant<PutAnswer, For<FeedAnswer>, For<OwnerAnswer>, For<RowsAnswer>, For<UsersAnswer>,
                             For<Present>>;
+  static constexpr Duration kLiveBudget = std::chrono::milliseconds(2);
+
   struct Live {
     std::int64_t sequence = 0;  // 0: a reset
     std::string element;
@@ -91,15 +95,18 @@ class AnswerQueue final : public TurnEndHook {
 
   void deliver_live() {
     if (live_.empty()) return;
-    const std::vector<Live> rows = std::exchange(live_, {});
-    if (chat_ == nullptr) return;
-    for (const Live& row : rows) {
+    const TimePoint end = monotonic_now() + kLiveBudget;
+    do {
+      const Live row = std::move(live_.front());
+      live_.pop_front();
+      if (chat_ == nullptr) continue;
       if (row.sequence == 0) {
         chat_->on_reset();
       } else {
         chat_->on_live_row(row.sequence, row.element);
       }
-    }
+    } while (!live_.empty() && monotonic_now() < end);
+    if (!live_.empty()) loop_.wake();
   }
 
   void deliver(const PutAnswer& put) {
@@ -131,7 +138,7 @@ class AnswerQueue final : public TurnEndHook {
   MessageStoreClient* client_ = nullptr;
   ChatStoreClient* chat_ = nullptr;
   std::deque<Item> queue_;
-  std::vector<Live> live_;
+  std::deque<Live> live_;
 };
 
 }  // namespace dlb::backend

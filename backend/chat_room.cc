@@ -161,6 +161,11 @@ void ChatRoom::handle_message(Session& session, ChatMessage request) {
 // ---- signatures ----
 
 void ChatRoom::on_turn_end() {
+  if (!unverified_.empty()) verify_some();
+  if (std::exchange(names_changed_, false)) tell_names();
+}
+
+void ChatRoom::verify_some() {
   const TimePoint begin = monotonic_now();
   TimePoint now = begin;
   while (!unverified_.empty() && now < begin + kVerifyBudget) {
@@ -175,14 +180,15 @@ void ChatRoom::on_turn_end() {
   }
   counters_.verify_seconds_sum += seconds(now - begin);
   if (!unverified_.empty()) loop_.wake();
-  if (std::exchange(names_changed_, false)) {
-    std::vector<std::string> names;
-    names.reserve(names_.size());
-    for (const auto& [name, count] : names_) names.push_back(name);
-    const std::uint64_t version = store_->chat().set_present(std::move(names));
-    for (Arrival& arrival : arrivals_) {
-      if (arrival.version == 0) arrival.version = version;
-    }
+}
+
+void ChatRoom::tell_names() {
+  std::vector<std::string> names;
+  names.reserve(names_.size());
+  for (const auto& [name, count] : names_) names.push_back(name);
+  const std::uint64_t version = store_->chat().set_present(std::move(names));
+  for (Arrival& arrival : arrivals_) {
+    if (arrival.version == 0) arrival.version = version;
   }
 }
 

@@ -147,6 +147,8 @@ class ChatRoom final : public WsService, public ChatStoreClient, public TurnEndH
   void handle(Session& session, ChatRequest request);
   void handle_register(Session& session, ChatRegister request);
   void handle_message(Session& session, ChatMessage request);
+  void verify_some();
+  void tell_names();
   void verify(Session& session, ChatRegister request);
   void verify(Session& session, ChatMessage request);
   void register_failed(Session& session, ChatError error);

@@ -19,8 +19,9 @@ constexpr std::uint64_t kFewRows = 100;  // of a new table: they may have been p
 constexpr Duration kHintDelay =
     std::chrono::milliseconds(3);  // hints that come close together cause one read
 constexpr Duration kPauseAfterFailure = std::chrono::milliseconds(20);
-constexpr Duration kPollInterval = std::chrono::seconds(1);  // covers lost hints
-constexpr Duration kFeedTimeout = std::chrono::seconds(5);   // a reader that is reconnecting, or a stuck read
+constexpr Duration kCrowdedPause = std::chrono::milliseconds(5);  // the chat is behind with its live rows
+constexpr Duration kPollInterval = std::chrono::seconds(1);       // covers lost hints
+constexpr Duration kFeedTimeout = std::chrono::seconds(5);  // a reader that is reconnecting, or a stuck read
 
 }  // namespace
 
@@ -121,6 +122,8 @@ void FeedPath::pump() {
       driver_.send_renew_generation(generation_);
     } else if (!older_.empty() && (older_turn_ || !refresh)) {
       send_older();
+    } else if (refresh && answers_.live_rows() > static_cast<std::size_t>(read_rows_)) {
+      again_timer_.arm_at(loop_.now() + kCrowdedPause);
     } else if (refresh) {
       send_refresh();
     }

@@ -199,6 +199,14 @@ class Errors:
         self.assertEqual(texts[3], "x" * 65532 + "\U0001f600")
         self.assertEqual(texts[4], "e\u0301 \U0001f468\u200d\U0001f469\u200d\U0001f467")
 
+    def test_reserved_names_and_backends_that_do_not_tell_each_other(self):
+        self.scene(2, reserve_names=True, enable_cluster_websocket=False)
+        alice = self.person("Alice")
+        response, body = self.post(1, "not by Alice", "m1", "Alice")
+        self.assertEqual((response.status, body["error"]), (403, "name_reserved"))
+        self.assertEqual(self.post(1, "by Bob", "m2", "Bob")[0].status, 201)
+        self.assertEqual(alice.read_live(1)[0]["message-id"], "m2")  # found by looking
+
     def test_messages_are_limited_in_their_rate(self):
         self.scene(1, ws_message_rate=0.02)
         alice = self.person("Alice")  # one at once, then one in 50 s

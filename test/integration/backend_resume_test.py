@@ -9,6 +9,7 @@ from chat_case import Chat
 from chat_client import ChatClient, key_of, registration
 from raw import RawClient
 from tls import TlsClient
+from waiting import wait_until
 
 
 class Resume:
@@ -107,12 +108,63 @@ class Resume:
         self.assertEqual(client.read_live(count + 1)[-1]["message-id"], "live")
 
 
+    def test_ch_07_a_slow_consumer_is_cut_and_can_resume(self):
+        """Alone: the others have everything, and it gets what it missed when it comes back."""
+        self.scene(1, ws_queue_max_bytes="64KiB")
+        fast = self.person("Fast")
+        slow = self.client(tls=False, receive_buffer=4096)
+        slow.register(key_of("Slow"), "Slow")
+        count = 0
+
+        def figures():
+            return json.loads(self.backends[0].fetch("/metrics?format=json").body)["ws"]["ended"]["slow_consumer"]
+
+        while figures() == 0:
+            self.assertLess(count, 500, "the queue has no bound")
+            for _ in range(10):
+                self.assertEqual(self.post(0, "x" * 30000, f"m{count}")[0].status, 201)
+                count += 1
+                fast.read_live(count)
+        slow.close()
+        self.assertEqual([row["message-id"] for row in fast.live], [f"m{index}" for index in range(count)])
+        again = self.client()
+        again.register(key_of("Slow"), "Slow", after_sequence=0)
+        self.assertEqual(again.read_until("resumed")["count"], count)
+        self.assertEqual(again.live, fast.live)
+        self.assertEqual(figures(), 1)
+
+
 class SqliteResume(Resume, Chat):
     store = "sqlite"
 
 
 class PostgresResume(Resume, Chat):
     store = "postgres"
+
+    def test_a_database_that_is_away_is_told_and_comes_back(self):
+        """B8 for sessions: errors that say so, no session ends, and afterwards all goes on without a gap."""
+        self.scene(2)
+        alice, bob = self.person("Alice", 0), self.person("Bob", 1)
+        self.assertEqual(alice.post("before", "x")["type"], "ack")
+        signed, late = alice.signed("during", "x"), registration(key_of("Carol"), "Carol")
+        carol = self.client(0)
+        self.database.stop(immediate=True)
+        wait_until(lambda: self.backends[0].fetch("/health").status == 503, 20, "/health to say 503")
+        self.assertIn(alice.ask("ack", **signed)["code"], ("unavailable", "outcome_unknown"))
+        for answer, request in (("history", {"type": "load_history"}), ("users", {"type": "users"}),
+                                ("key", {"type": "key", "username": "Nobody"}),
+                                ("resumed", {"type": "resume", "after_sequence": 0})):
+            self.check_error(alice.ask(answer, **request), "unavailable")
+        self.check_error(carol.ask("registered", **late), "unavailable")
+        self.assertEqual(alice.ask("pong", type="ping"), {"type": "pong"})
+        self.database.start()
+        for backend in self.backends:
+            backend.wait_healthy()
+        wait_until(lambda: alice.ask("ack", **signed)["type"] == "ack", 20, "the message to be stored")
+        wait_until(lambda: carol.ask("registered", **late)["type"] == "registered", 20, "Carol to register")
+        self.assertEqual([row["message-id"] for row in bob.read_live(2)], ["before", "during"])
+        wait_until(lambda: alice.ask("users", type="users")["online"] == ["Alice", "Bob", "Carol"], 20, "all three")
+        self.assertEqual([row["message-id"] for row in alice.history()["messages"]], ["before", "during"])
 
     def test_a_lost_listener_catches_up(self):
         self.scene(2)
