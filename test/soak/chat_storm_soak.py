@@ -67,9 +67,10 @@ class Storm(Chat):
         for thread in (*threads, killer):
             thread.start()
         urls = ",".join(backend.url for backend in self.backends)
-        code, out, err = run([program("loadgen"), "-url", urls, "-users", str(WRITERS), "-duration", f"{SECONDS}s", "-interval-min",
-                              "200ms", "-interval-max", "600ms", "-out-dir", os.path.join(self.folder, "results"), "-seed", "3",
-                              "-max-errors", "100%", "-verify-feed", "-verify-urls", urls], timeout=SECONDS + 60)
+        load = [program("loadgen"), "-url", urls, "-users", str(WRITERS), "-duration", f"{SECONDS}s", "-interval-min", "200ms",
+                "-interval-max", "600ms", "-out-dir", os.path.join(self.folder, "results"), "-seed", "3", "-max-errors", "100%",
+                "-verify-feed", "-verify-urls", urls]
+        code, out, err = run(load, timeout=SECONDS + 60)
         stop.set()
         killer.join()
         self.assertEqual(code, 0, out[-3000:] + err)  # verified: accepted ids are in the feeds, once, and these are byte-equal

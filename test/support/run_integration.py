@@ -14,12 +14,14 @@ import sys
 import tempfile
 import time
 
+from scratch import scratch_folder
+
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 
 
 def run_file(path, arguments):
-    with tempfile.TemporaryDirectory(prefix="dlb-run-") as folder:
+    with tempfile.TemporaryDirectory(prefix="dlb-run-", dir=scratch_folder()) as folder:
         tally_path = os.path.join(folder, "tally")
         environment = dict(os.environ, PYTHONPATH=HERE, DLB_TALLY=tally_path, DLB_PROGRAMS=arguments.programs,
                            DLB_TIME_FACTOR=str(arguments.time_factor), PYTHONDONTWRITEBYTECODE="1", TMPDIR=folder)

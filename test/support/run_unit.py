@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 
+from scratch import scratch_folder
+
 
 def count(output, code):
     """(passed, failed, skipped) from Catch2's last lines, versions 2 and 3."""
@@ -27,9 +29,12 @@ def count(output, code):
 
 def run(path):
     started = time.monotonic()
+    environment = dict(os.environ)
+    if scratch_folder():
+        environment["TMPDIR"] = scratch_folder()
     try:
         done = subprocess.run([path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=300)
+                              env=environment, timeout=300)
         output, code = done.stdout.decode(errors="replace"), done.returncode
     except subprocess.TimeoutExpired as error:
         output, code = (error.stdout or b"").decode(errors="replace") + "\ntimed out", 124
