@@ -40,10 +40,14 @@ ChatRoom::Session* ChatRoom::find(WsToken token) {
 void ChatRoom::on_open(WsToken token, const WsOpen&) { sessions_.try_emplace(token, token, config_); }
 
 void ChatRoom::on_close(WsToken token, WsEnd) {
-  const auto node = sessions_.extract(token);
-  if (node.empty()) return;
-  if (!node.mapped().listed) return;
-  const auto name = names_.find(node.mapped().username);
+  auto node = sessions_.extract(token);
+  if (!node.empty()) unlist(node.mapped());
+}
+
+// Its name is online no longer, unless another session has it too.
+void ChatRoom::unlist(Session& session) {
+  if (!std::exchange(session.listed, false)) return;
+  const auto name = names_.find(session.username);
   DLB_CHECK(name != names_.end());
   if (--name->second == 0) names_.erase(name);
   names_changed_ = true;
@@ -230,6 +234,7 @@ void ChatRoom::message_failed(Session& session, ChatError error, std::string_vie
 
 void ChatRoom::register_failed(Session& session, ChatError error) {
   ++counters_.register_errors;
+  unlist(session);
   session.state = State::Connected;
   session.username.clear();
   session.key.reset();

@@ -136,8 +136,8 @@ class ChatRoom final : public WsService, public ChatStoreClient, public TurnEndH
 
   struct Arrival {  // who waits until all backends know that he is online
     WsToken token = 0;
-    std::uint64_t version = 0;
-    TimePoint deadline{};
+    std::uint64_t version = 0;  // of the names with his; 0: not told yet
+    TimePoint since{};
   };
 
   Session* find(WsToken token);
@@ -153,7 +153,9 @@ class ChatRoom final : public WsService, public ChatStoreClient, public TurnEndH
   void verify(Session& session, ChatMessage request);
   void register_failed(Session& session, ChatError error);
   void arrive(Session& session);
+  void finish_arrivals();
   void finish_arrival(Session& session);
+  void unlist(Session& session);
   void message_failed(Session& session, ChatError error, std::string_view id);
 
   void send(Session& session, std::string_view text);
@@ -182,7 +184,8 @@ class ChatRoom final : public WsService, public ChatStoreClient, public TurnEndH
   std::map<std::string, std::size_t, std::less<>> names_;  // of registered sessions, with their number
   bool names_changed_ = false;
   std::deque<Arrival> arrivals_;
-  std::int64_t live_through_ = 0;                          // the last row that was told live
+  std::uint64_t present_ = 0;      // the version of the names that all backends can see
+  std::int64_t live_through_ = 0;  // the last row that was told live
   std::shared_ptr<const std::vector<std::string>> users_;  // that users_frame_ was made of
   WsFramePtr users_frame_;
   ChatCounters counters_;

@@ -11,6 +11,9 @@ namespace {
 
 // A registration waits no longer for the list of who is online.
 constexpr Duration kArrivalTimeout = std::chrono::seconds(1);
+// Nor for the store to have read what there is.
+constexpr Duration kLiveTimeout = std::chrono::seconds(5);
+constexpr Duration kArrivalLook = std::chrono::milliseconds(50);
 // A replay asks for its next page when no more than this waits to be sent.
 constexpr std::size_t kReplayLowBytes = 64 * 1024;
 
@@ -89,27 +92,37 @@ void ChatRoom::on_owner(std::uint64_t token, const OwnerAnswer& answer) {
 void ChatRoom::arrive(Session& session) {
   const bool first = names_[session.username]++ == 0;
   session.listed = true;
-  if (!first) return finish_arrival(session);
-  names_changed_ = true;
-  arrivals_.push_back({session.token, 0, loop_.now() + kArrivalTimeout});
-  if (!arrival_timer_.armed()) arrival_timer_.arm_at(arrivals_.front().deadline);
+  names_changed_ = names_changed_ || first;
+  arrivals_.push_back({session.token, first ? 0 : std::max<std::uint64_t>(present_, 1), loop_.now()});
+  finish_arrivals();
 }
 
 void ChatRoom::on_present(std::uint64_t version) {
-  while (!arrivals_.empty() && arrivals_.front().version != 0 && arrivals_.front().version <= version) {
-    const WsToken token = arrivals_.front().token;
-    arrivals_.pop_front();
-    if (Session* session = find(token)) finish_arrival(*session);
-  }
+  present_ = version;
+  finish_arrivals();
 }
 
-void ChatRoom::on_heap_timer(HeapTimer&) {
-  while (!arrivals_.empty() && arrivals_.front().deadline <= loop_.now()) {
-    const WsToken token = arrivals_.front().token;
+void ChatRoom::on_heap_timer(HeapTimer&) { finish_arrivals(); }
+
+// In order. Nobody is registered before rows are told live: he would miss those that come meanwhile.
+void ChatRoom::finish_arrivals() {
+  while (!arrivals_.empty()) {
+    const Arrival arrival = arrivals_.front();
+    const Duration waited = loop_.now() - arrival.since;
+    const bool seen = arrival.version != 0 && arrival.version <= present_;
+    if (!seen && waited < kArrivalTimeout) break;
+    const bool live = store_->chat().live();
+    if (!live && waited < kLiveTimeout) break;
     arrivals_.pop_front();
-    if (Session* session = find(token)) finish_arrival(*session);
+    Session* session = find(arrival.token);
+    if (session == nullptr) continue;
+    if (live) {
+      finish_arrival(*session);
+    } else {
+      register_failed(*session, {"unavailable", "this backend is still reading what there is; try again"});
+    }
   }
-  if (!arrivals_.empty()) arrival_timer_.arm_at(arrivals_.front().deadline);
+  if (!arrivals_.empty() && !arrival_timer_.armed()) arrival_timer_.arm_at(loop_.now() + kArrivalLook);
 }
 
 void ChatRoom::finish_arrival(Session& session) {

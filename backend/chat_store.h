@@ -60,8 +60,8 @@ struct UsersAnswer {
 class ChatStoreClient {
  public:
   virtual void on_chat_put(std::uint64_t token, const PutOutcome& outcome) = 0;
-  // Each row that was committed after subscribe(), by whomever, once and in sequence order. The view is valid
-  // during the call.
+  // Each row that was committed since live() holds, by whomever, once and in sequence order. The view is
+  // valid during the call.
   virtual void on_live_row(std::int64_t sequence, std::string_view json) = 0;
   // The table was truncated or restored: nothing that was told before holds. Rows of the new table that were
   // there when this was noticed follow as live rows if they are few; else they are history.
@@ -84,6 +84,10 @@ class ChatStore {
 
   // Before the first call of the others; at most once.
   virtual void subscribe(ChatStoreClient& client) = 0;
+
+  // Whether rows are told live: the end of the table has been seen since the start. Before that, old rows and
+  // new ones can't be told apart.
+  virtual bool live() const = 0;
 
   // Takes the name for this key if nobody has it; on_owner() tells whose it is now, for ever and for all
   // backends.

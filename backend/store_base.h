@@ -51,6 +51,7 @@ class StoreBase : public MessageStore,
 
   ChatStore& chat() final { return *this; }
   void subscribe(ChatStoreClient& client) final { answers_.set_chat(client); }
+  bool live() const final { return feeds_.complete(); }
   void claim(std::string_view name, std::string_view public_key, std::uint64_t token) final {
     names_.claim(name, public_key, token);
   }

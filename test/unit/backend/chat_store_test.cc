@@ -202,7 +202,10 @@ TEST_CASE("each new row is told once and in order on all stores", "[store][chat]
     EventLoop loop;
     Log log;
     StoreUser a(loop, log, database.config());
+    a.feed_now();
+    CHECK(a.store().chat().live());
     put_many({&a}, 20, "before");
+    REQUIRE(a.run_until([&] { return a.live().size() == 20; }));
     StoreUser b(loop, log, database.config());
     StoreUser c(loop, log, database.config());
     for (StoreUser* user : {&b, &c})
@@ -221,7 +224,7 @@ TEST_CASE("each new row is told once and in order on all stores", "[store][chat]
     CHECK(a.put_now("m0", "ann", "other").status == PutStatus::Conflict);
     const PutOutcome last = a.put_now("last", "ann", "x");
     for (StoreUser* user : {&a, &b, &c}) {
-      REQUIRE(user->run_until([&] { return user->live().back().sequence == last.sequence; }));
+      REQUIRE(user->run_until([&] { return user->last_live() == last.sequence; }));
     }
     CHECK(b.live().size() == all.size() + 1);
   });
@@ -233,32 +236,33 @@ TEST_CASE("a truncated table is told as a reset, and few rows of the new one beh
     Log log;
     StoreUser a(loop, log, database.config());
     StoreUser b(loop, log, database.config());
+    a.feed_now();  // from now on rows are new ones
     b.feed_now();
     put_many({&a}, 5, "m");
     REQUIRE(b.run_until([&] { return b.live().size() == 5; }));
 
     database.truncate();
     for (StoreUser* user : {&a, &b}) {
-      REQUIRE(user->run_until([&] { return user->live().back().sequence == 0; }));
+      REQUIRE(user->run_until([&] { return user->last_live() == 0; }));
     }
     CHECK(a.history_now(0, 10).marks.empty());
     CHECK(a.rows_after_now(5, true).future);
     const PutOutcome put = a.put_now("new", "ann", "x");
     CHECK(put.sequence == 1);
-    REQUIRE(b.run_until([&] { return b.live().back().sequence == 1; }));
+    REQUIRE(b.run_until([&] { return b.last_live() == 1; }));
 
     database.replace_rows(3);
-    REQUIRE(b.run_until([&] { return b.live().back().sequence == 3; }));
+    REQUIRE(b.run_until([&] { return b.last_live() == 3; }));
     const Sequences told = b.live_sequences();
     CHECK(std::count(told.begin(), told.end(), 0) == 2);
     CHECK(Sequences(told.end() - 4, told.end()) == Sequences{0, 1, 2, 3});
     REQUIRE(a.put_now("between", "ann", "x").sequence == 4);
-    REQUIRE(b.run_until([&] { return b.live().back().sequence == 4; }));
+    REQUIRE(b.run_until([&] { return b.last_live() == 4; }));
 
     database.replace_rows(500);
-    REQUIRE(b.run_until([&] { return b.live().back().sequence == 0; }));
+    REQUIRE(b.run_until([&] { return b.last_live() == 0; }));
     const PutOutcome next = a.put_now("next", "ann", "x");
-    REQUIRE(b.run_until([&] { return b.live().back().sequence == next.sequence; }));
+    REQUIRE(b.run_until([&] { return b.last_live() == next.sequence; }));
     CHECK(next.sequence == 501);
     CHECK(b.live()[b.live().size() - 2].sequence == 0);
   });

@@ -64,6 +64,7 @@ class StoreUser final : public MessageStoreClient, public ChatStoreClient {
     std::string json;
   };
   const std::vector<LiveRow>& live() const { return live_; }
+  std::int64_t last_live() const { return live_.empty() ? -1 : live_.back().sequence; }
   std::vector<std::int64_t> live_sequences() const {
     std::vector<std::int64_t> out;
     for (const LiveRow& row : live_) out.push_back(row.sequence);
