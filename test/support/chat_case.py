@@ -14,6 +14,7 @@ class Chat(Case):
     def scene(self, count=3, **options):
         if self.store == "postgres":
             options["tls_cert"], options["tls_key"] = make_certificate(self.folder)
+        options.setdefault("ws_register_timeout", "2m")  # a signature takes a process, and that a while on a busy machine
         self.backends = self.chat_backends(count, self.store, wss=True, ws_plain=True, **options)
 
     def client(self, backend=0, tls=True, **options):
