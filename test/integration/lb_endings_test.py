@@ -108,8 +108,14 @@ class Storms(LoggedCase):
         """A breaks everything at once: some wait for the budget, some for B's slots, when their clients leave."""
         a = self.scripted(lambda connection, request: connection.close(), "a")
         b = self.scripted(lambda connection, request: connection.wait_for_end(), "b")
-        balancer = self.logged_balancer(a, b, policy="round_robin", backend_cap=4, failure_limit=1000)
+        balancer = self.logged_balancer(a, b, policy="round_robin", backend_cap=4, failure_limit=1000, max_ejected_percent=0)
+        patient = [balancer.client() for _ in range(4)]  # they have B's slots, so that the others wait
+        for client in patient:
+            client.send(G)
+        wait_until(lambda: balancer.backend("b")["in_flight"] == 4, 5, "b's slots to be taken")
         self.storm(balancer, G, count=120, threads=12)
+        for client in patient:
+            client.reset()
         self.assert_quiet(balancer, b)
         total = balancer.metrics()["requests"]["total"]
         codes = self.codes(total)
