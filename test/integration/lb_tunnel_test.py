@@ -235,7 +235,7 @@ class Ends(TunnelCase):
 
 
 class ClientLimit(TunnelCase):
-    OPTIONS = {"client_max_connections": 4}
+    OPTIONS = {"client_max_connections": 4, "workers": 1}
 
     def test_tunnels_count_as_clients(self):
         for _ in range(3):

@@ -315,7 +315,7 @@ class OverTls(UpgradeCase):
 
 
 class Limits(UpgradeCase):
-    OPTIONS = {"backend_cap": 1, "proxy_max_conns_per_host": 1, "client_max_connections": 6}
+    OPTIONS = {"backend_cap": 1, "proxy_max_conns_per_host": 1, "client_max_connections": 6, "workers": 1}
 
     def test_a_tunnel_takes_no_slot_and_no_connection_but_a_clients_place(self):
         tunnels = [self.tunnel() for _ in range(4)]
