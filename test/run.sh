@@ -138,14 +138,13 @@ if ((!quick)); then
   build_aside tsan UNITY=1 tsan-lb
   if ((asan_built)); then
     stage "Integration (ASan and UBSan build)"
-    integration asan --programs build/asan/bin --time-factor 4 --only lb_proxy --only lb_framing --only lb_failures \
-      --only lb_queue --only lb_endings --only backend_outage
+    integration asan --programs build/asan/bin --time-factor 4 --jobs 3 --only lb_framing --only lb_failures --only lb_endings
   fi
 
   stage "Integration (TSan build, two workers)"
   if await_build tsan; then
     integration tsan --programs build/tsan/bin --time-factor 6 --workers 2 --jobs 3 --only lb_workers --only lb_endings \
-      --only lb_framing --only lb_limits --only lb_memory --only lb_proxy_protocol --only lb_tls_test --only lb_tunnel \
+      --only lb_memory --only lb_proxy_protocol --only lb_tls_test --only lb_tunnel \
       --only lb_upgrade --only lb_reload
   fi
 fi
