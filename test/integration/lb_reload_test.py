@@ -207,7 +207,7 @@ class Options(ReloadCase):
             balancer.configure(balancer.backends, backend_timeout="100ms")
             balancer.reload()
             self.assertEqual(balancer.fetch("/").status, 504, "a request from now on has the new one")
-            self.assertEqual(balancer.metrics()["requests"]["in_progress"], 1, "the old one still waits")
+            wait_until(lambda: balancer.metrics()["requests"]["in_progress"] == 1, 2, "the old one alone to wait still")
             client.reset()
 
     def test_lb_24_a_larger_cap_lets_those_who_wait_go_on(self):
