@@ -37,9 +37,9 @@ objs = $(patsubst %.cc,$(BUILD)/%.o,$(1))
 unit_srcs   = $(wildcard test/unit/$(1)/*.cc test/unit/$(1)/*/*.cc)
 UNIT_PARTS  = common lb backend loadgen
 
-# UNITY=1 compiles the sanitizer builds in groups of files (test/support/unity.py): a third of the time, for builds that
-# are made once. The release build, and all that is built again and again, is compiled file by file.
-ifneq ($(and $(UNITY),$(SAN)),)
+# UNITY=1 compiles in groups of files (test/support/unity.py): in half the time, for builds that are made once. What is
+# built again and again is compiled file by file.
+ifneq ($(UNITY),)
 GROUPS      := $(shell python3 test/support/unity.py $(BUILD)/unity $(foreach p,$(UNIT_PARTS),$(call srcs,$(p)) $(call unit_srcs,$(p))))
 part_objs    = $(patsubst %.cc,%.o,$(filter $(BUILD)/unity/$(1)_%,$(GROUPS)))
 unit_objs    = $(call part_objs,unit_$(1))
