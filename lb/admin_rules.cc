@@ -6,35 +6,13 @@
 #include <charconv>
 
 #include "common/http_message.h"
+#include "lb/path_rules.h"
 
 namespace dlb::lb {
 namespace {
 
 constexpr std::string_view kBackends = "/lb/backends/";
 constexpr std::uint32_t kMaxWeight = 65535;
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-// A broken escape stands for itself: no id holds it then.
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const int high = text[i] == '%' && i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
-    const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
-    if (low < 0) {
-      out += text[i];
-    } else {
-      out += static_cast<char>(high * 16 + low);
-      i += 2;
-    }
-  }
-  return out;
-}
 
 // `authority` without its port, an IPv6 address without its brackets.
 std::string_view host_of(std::string_view authority) {

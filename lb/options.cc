@@ -65,12 +65,14 @@ constexpr OptionRow kRows[] = {
         "public-status", {.help = "Serve /lb/health, /lb/status and /lb/metrics on the public listener."}),
 
     // Admin
-    option<&Options::admin_listen>(
-        "admin-listen",
-        {.unit = "address", .help = "Listener for drain, ready, weight and the pages; off: none."}),
+    option<&Options::admin_listen>("admin-listen",
+                                   {.unit = "address",
+                                    .apply = Apply::Restart,
+                                    .help = "Listener for drain, ready, weight and the pages; off: none."}),
     option<&Options::admin_token_file>(
         "admin-token-file",
         {.unit = "file",
+         .apply = Apply::Restart,
          .help = "Its first line is the bearer token of admin-listen; needed when that isn't loopback."}),
 
     // Backends

@@ -10,6 +10,8 @@ int hex_value(char c) {
   return -1;
 }
 
+}  // namespace
+
 std::string percent_decoded(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -27,8 +29,6 @@ std::string percent_decoded(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 std::string normal_path(std::string_view path) {
   const std::string decoded = percent_decoded(path);

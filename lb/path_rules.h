@@ -21,6 +21,9 @@ inline bool path_matches(std::string_view path, const std::vector<std::string>& 
 // (percent-decoding, merging slashes, resolving `.` and `..`).
 bool path_reaches(std::string_view path, const std::vector<std::string>& rules);
 
+// `%XX` decoded once; a broken escape stands for itself.
+std::string percent_decoded(std::string_view text);
+
 // The path with `%XX` decoded once, `//` merged and dot segments resolved; never above `/`.
 std::string normal_path(std::string_view path);
 

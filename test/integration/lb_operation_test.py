@@ -285,7 +285,7 @@ class Stopping(Case):
             wait_until(lambda: balancer.metrics()["connections"]["client"]["idle"] == 1, 5, "the answer to be the kernel's")
             balancer.signal(signal.SIGTERM)
             wait_until(lambda: "draining" in balancer.log(), 5, "the drain")
-            pause(0.5)  # past the grace of idle connections
+            balancer.wait_no_clients()  # it has ended the connection, behind what the client has not read
             try:
                 client.send(G)
             except OSError:

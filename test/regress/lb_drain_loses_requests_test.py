@@ -11,7 +11,7 @@ import time
 from case import Case, main
 from raw import G, Incomplete
 from scripted import OK
-from waiting import TIME_FACTOR, pause, wait_until
+from waiting import TIME_FACTOR, wait_until
 
 
 class Drain(Case):
@@ -51,6 +51,13 @@ class Drain(Case):
             self.assertEqual(balancer.wait(), 0)
         self.assertGreater(sent, 100)
         self.assertLessEqual(lost, sent / 100)
+
+    def refused(self, balancer):
+        try:
+            socket.create_connection(("127.0.0.1", balancer.port), 1).close()
+        except ConnectionRefusedError:
+            return True
+        return False
 
     def running(self, balancer, backend, path):
         client = balancer.client()
@@ -99,7 +106,7 @@ class Drain(Case):
         client = self.running(balancer, a, "/")
         self.assertEqual(client.read_head().header("connection", ""), "")
         balancer.signal(signal.SIGTERM)
-        pause(0.2)  # past the notice
+        wait_until(lambda: self.refused(balancer), 5, "the end of the notice")
         end.set()
         self.assertEqual(client.read_exactly(2), b"ok")
         started = time.monotonic()

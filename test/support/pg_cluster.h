@@ -19,10 +19,8 @@ namespace dlb::test {
 
 class PgCluster {
  public:
-  // Whether the server's programs are there; deploy/setup.sh installs them.
-  static bool installed() { return !bin_folder().empty(); }
-
   PgCluster() {
+    DLB_CHECK_MSG(!bin_folder().empty(), "PostgreSQL is not installed: run deploy/setup.sh test");
     std::string pattern = (std::filesystem::temp_directory_path() / "dlb-pg-XXXXXX").string();
     DLB_CHECK(::mkdtemp(pattern.data()) != nullptr);
     folder_ = pattern;

@@ -1,4 +1,4 @@
-"""Waiting on conditions: the tests never sleep for a guessed time."""
+"""Waiting on conditions: no test lets a guessed time pass."""
 
 import os
 import select

@@ -300,7 +300,6 @@ TEST_CASE("who is online is known on all stores until a store is gone", "[store]
 
 TEST_CASE("PostgreSQL: sessions that are ended take nothing from the chat but time",
           "[store][chat][postgres]") {
-  if (!::dlb::test::PgCluster::installed()) return;
   PostgresDatabase database;
   EventLoop loop;
   Log log;

@@ -31,12 +31,6 @@ struct ServerUpAgain {
   ~ServerUpAgain() { cluster().start(); }
 };
 
-bool missing_server() {
-  if (::dlb::test::PgCluster::installed()) return false;
-  WARN("PostgreSQL is not installed: skipped");
-  return true;
-}
-
 // Keeps a number of puts in flight until told to stop; keeps count of what was answered.
 struct Load {
   Load(StoreUser& store_user, std::string name) : user(store_user), prefix(std::move(name)) {}
@@ -80,7 +74,6 @@ void check_all_stored(PostgresDatabase& database, const std::set<std::string>& a
 
 TEST_CASE("a foreign insert held open between two others never hides behind a later row",
           "[store][postgres]") {
-  if (missing_server()) return;
   const ServerUpAgain up_again;
   PostgresDatabase database;
   EventLoop loop;
@@ -123,7 +116,6 @@ TEST_CASE("a foreign insert held open between two others never hides behind a la
 
 TEST_CASE("negative control: without the trigger a later row does overtake an open one",
           "[store][postgres]") {
-  if (missing_server()) return;
   const ServerUpAgain up_again;
   PostgresDatabase database;
   EventLoop loop;
@@ -144,7 +136,6 @@ TEST_CASE("negative control: without the trigger a later row does overtake an op
 }
 
 TEST_CASE("a session that sits on the writers' lock in silence is ended", "[store][postgres]") {
-  if (missing_server()) return;
   PostgresDatabase database;
   StoreConfig config = database.config();
   config.lock_timeout = milliseconds(400);
@@ -165,7 +156,6 @@ TEST_CASE("a session that sits on the writers' lock in silence is ended", "[stor
 
 TEST_CASE("a lock that does not come free in time means unavailable, and nothing stored",
           "[store][postgres]") {
-  if (missing_server()) return;
   const ServerUpAgain up_again;
   PostgresDatabase database;
   StoreConfig config = database.config();
@@ -186,7 +176,6 @@ TEST_CASE("a lock that does not come free in time means unavailable, and nothing
 }
 
 TEST_CASE("rows that the server refuses fail alone", "[store][postgres]") {
-  if (missing_server()) return;
   PostgresDatabase database;
   EventLoop loop;
   Log log;
@@ -213,7 +202,6 @@ TEST_CASE("rows that the server refuses fail alone", "[store][postgres]") {
 }
 
 TEST_CASE("sessions that are ended again and again lose nothing and double nothing", "[store][postgres]") {
-  if (missing_server()) return;
   PostgresDatabase database;
   EventLoop loop;
   Log log;
@@ -245,7 +233,6 @@ TEST_CASE("sessions that are ended again and again lose nothing and double nothi
 
 TEST_CASE("a server that goes away means 503 at once; it recovers by itself and nothing acknowledged is lost",
           "[store][postgres]") {
-  if (missing_server()) return;
   const ServerUpAgain up_again;
   PostgresDatabase database;
   EventLoop loop;
@@ -299,7 +286,6 @@ TEST_CASE("a server that goes away means 503 at once; it recovers by itself and 
 }
 
 TEST_CASE("a batch in doubt that cannot be settled in time is an unknown outcome", "[store][postgres]") {
-  if (missing_server()) return;
   const ServerUpAgain up_again;
   PostgresDatabase database;
   StoreConfig config = database.config();
@@ -326,7 +312,6 @@ TEST_CASE("a batch in doubt that cannot be settled in time is an unknown outcome
 }
 
 TEST_CASE("a store that starts without a server refuses, and works when there is one", "[store][postgres]") {
-  if (missing_server()) return;
   const ServerUpAgain up_again;
   PostgresDatabase database;
   cluster().stop("fast");
@@ -342,7 +327,6 @@ TEST_CASE("a store that starts without a server refuses, and works when there is
 }
 
 TEST_CASE("a role that may only use the tables is enough once they are there", "[store][postgres]") {
-  if (missing_server()) return;
   PostgresDatabase database;
   EventLoop loop;
   Log log;
@@ -365,7 +349,6 @@ TEST_CASE("a role that may only use the tables is enough once they are there", "
 }
 
 TEST_CASE("a host that is down is passed over, and names are looked up", "[store][postgres]") {
-  if (missing_server()) return;
   PostgresDatabase database;
   const std::string url = database.url();
   const std::string port = std::to_string(cluster().port());
@@ -387,7 +370,6 @@ TEST_CASE("a host that is down is passed over, and names are looked up", "[store
 }
 
 TEST_CASE("three first starts at once make the tables without an error", "[store][postgres]") {
-  if (missing_server()) return;
   for (int round = 0; round < 3; ++round) {
     PostgresDatabase database;
     EventLoop loop;
@@ -406,7 +388,6 @@ TEST_CASE("three first starts at once make the tables without an error", "[store
 }
 
 TEST_CASE("large batches go both ways while the loop keeps turning", "[store][postgres]") {
-  if (missing_server()) return;
   PostgresDatabase database;
   StoreConfig config = database.config();
   config.write_queue_rows = 2000;
@@ -424,7 +405,6 @@ TEST_CASE("large batches go both ways while the loop keeps turning", "[store][po
 }
 
 TEST_CASE("a repeat of a message does not burn a sequence value", "[store][postgres]") {
-  if (missing_server()) return;
   PostgresDatabase database;
   EventLoop loop;
   Log log;
@@ -436,7 +416,6 @@ TEST_CASE("a repeat of a message does not burn a sequence value", "[store][postg
 
 TEST_CASE("foreign rows with odd values, and a lost generation, do not take the feed down",
           "[store][postgres]") {
-  if (missing_server()) return;
   PostgresDatabase database;
   EventLoop loop;
   Log log;

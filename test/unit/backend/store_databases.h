@@ -181,10 +181,6 @@ void on_each_database(Body&& body) {
     body(database);
   }
   SECTION("PostgreSQL") {
-    if (!::dlb::test::PgCluster::installed()) {
-      WARN("PostgreSQL is not installed: skipped");
-      return;
-    }
     PostgresDatabase database;
     body(database);
   }
