@@ -1,6 +1,6 @@
 // What a chat message must look like before it may go near a store: UTF-8, lengths in code points or bytes,
 // control characters. Pure: bytes in, verdict with the field's name out; used for JSON, forms, queries,
-// headers and (later) WSS alike, so that one rule holds on every way in. Nothing is trimmed, cut or
+// headers and WSS alike, so that one rule holds on every way in. Nothing is trimmed, cut or
 // normalised here or anywhere.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Options: one row array per program is the only place where an option is declared. From it come the TOML
-// file, the environment, the command line, --help, --print-config, README tables and (later) reload.
+// file, the environment, the command line, --help, --print-config, README tables and reload.
 //
 //   struct Options {
 //     std::int64_t max_inflight = 100;
