@@ -11,11 +11,11 @@
 # Ports: P lb HTTP (default 8080), P+1 lb WSS, P+2 admin, P+3 lb HTTPS; backend i (1, 2, …): P+10+i HTTP, P+30+i WSS; P+50
 # PostgreSQL. In DIR: NAME.pid, NAME.log, NAME.toml, data/ (key, SQLite), postgres/ (a private cluster, loopback only),
 # tls.crt and tls.key (self-signed when they are not there; put others in their place and send SIGHUP to all but postgres).
-# --programs DIR takes the programs from another build (build/asan/bin) and does not build.
+# --programs DIR takes the programs from there (build/asan/bin, or the tree as it is) and does not build.
 set -euo pipefail
 
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
-PROGRAMS=''
+PROGRAMS='' PROGRAMS_GIVEN=''
 DIR=$ROOT/build/local
 PORT_BASE='' BACKENDS='' STORE=''
 HEALTHY_WITHIN=${DLB_HEALTHY_WITHIN:-30}  # seconds that `up` waits
@@ -338,7 +338,7 @@ build() {
   for program in curl openssl; do
     command -v "$program" >/dev/null || die "$program is missing: run deploy/setup.sh"
   done
-  if [[ $PROGRAMS == "$ROOT" ]]; then
+  if [[ $PROGRAMS == "$ROOT" && -z $PROGRAMS_GIVEN ]]; then
     command -v make >/dev/null || die "make is missing: run deploy/setup.sh"
     mkdir -p -- "$ROOT/build"
     make -C "$ROOT" -s "-j$(nproc)" lb backend >"$ROOT/build/local-build.log" 2>&1 || {
@@ -495,7 +495,7 @@ main() {
     esac
     case $option in
       --dir) [[ -n $value ]] || usage_error "--dir is empty"; DIR=$value ;;
-      --programs) PROGRAMS=$(cd -- "$value" && pwd) ;;
+      --programs) PROGRAMS=$(cd -- "$value" && pwd) PROGRAMS_GIVEN=1 ;;
       --port-base) [[ $value =~ ^[1-9][0-9]{0,4}$ ]] || usage_error "--port-base must be a port number"; PORT_BASE=$value ;;
       --backends) [[ $value =~ ^[1-9][0-9]?$ ]] || usage_error "--backends must be 1 to 19"; BACKENDS=$value ;;
       --store) [[ $value == sqlite || $value == postgres ]] || usage_error "--store must be sqlite or postgres"; STORE=$value ;;

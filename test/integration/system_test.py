@@ -30,9 +30,7 @@ class Local(Case):
         return run([LOCAL, *arguments, "--dir", self.dir], timeout=timeout)
 
     def up(self, store, *more):
-        arguments = ["up", "--port-base", str(self.base), "--backends", "3", "--store", store, *more]
-        if PROGRAMS != ROOT:
-            arguments += ["--programs", PROGRAMS]
+        arguments = ["up", "--port-base", str(self.base), "--backends", "3", "--store", store, "--programs", PROGRAMS, *more]
         code, out, err = self.local(*arguments)
         self.assertEqual(code, 0, out + err)
         return out
