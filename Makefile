@@ -54,7 +54,7 @@ BACKEND_OBJ  = $(call part_objs,backend)
 LOADGEN_OBJ  = $(call part_objs,loadgen)
 
 .PHONY: soak clients docs all lb backend loadgen unit unit-build test asan tsan clean install check-includes
-all: lb backend loadgen
+all: lb backend loadgen fixture_server
 lb: $(BIN)/lb/lb
 backend: $(BIN)/backend/backend
 loadgen: $(BIN)/loadgen/loadgen
@@ -112,6 +112,13 @@ $(BUILD)/bench/limit_relay: $(BUILD)/bench/limit_relay.o
 	$(call link,)
 $(BUILD)/bench/insert_limit: $(BUILD)/bench/insert_limit.o
 	$(call link,-lpq)
+
+# Also of bench/: a backend that behaves as it is told, for tests and benches.
+FIXTURE_OBJ = $(addprefix $(BUILD)/bench/,fixture_server.o fixture_tcp.o service_time.o)
+.PHONY: fixture_server
+fixture_server: $(BIN)/bench/fixture_server
+$(BIN)/bench/fixture_server: $(FIXTURE_OBJ) $(BUILD)/libcommon.a
+	$(call link,-lssl -lcrypto $(LIBS_common))
 
 # One unit-test program per tree part: test/unit/PART/*.cc. `make unit` builds and runs all, `make unit-lb` one.
 CATCH_MAIN := $(or $(firstword $(wildcard /usr/lib/libCatch2WithMain.a)),$(BUILD)/test/support/catch_main.o)
@@ -185,7 +192,7 @@ docs: all
 clean:
 	@mkdir -p build
 	find build -mindepth 1 -maxdepth 1 ! -name local ! -name demo -exec rm -rf {} +
-	rm -rf lb/lb backend/backend loadgen/loadgen
+	rm -rf lb/lb backend/backend loadgen/loadgen bench/fixture_server
 
 PREFIX ?= /usr/local
 install: all
