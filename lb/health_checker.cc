@@ -17,8 +17,6 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 // Of what data workers find out; more is lost to the log only.
 constexpr std::size_t kMailboxCapacity = 1024;
 
-std::int64_t ns(TimePoint t) { return t.time_since_epoch().count(); }
-
 ProbeMethod probe_method(HealthMethod method) {
   switch (method) {
     case HealthMethod::Get:
@@ -162,20 +160,13 @@ HealthChecker::~HealthChecker() = default;
 
 void HealthChecker::note_connect_failure(Backend& backend, int err) {
   backend.last_error.set(errno_error("connect " + backend.address.to_string(), err).text, wall_now_us());
-  const std::uint32_t in_row = backend.connect_failures_in_row.fetch_add(1, kRelaxed) + 1;
-  if (in_row < failure_limit_.load(kRelaxed)) return;
-  backend.connect_down_at_ns.store(ns(monotonic_now()), kRelaxed);
-  backend.accepting.store(false, kRelaxed);
   // Whoever flips it tells the control thread, which logs and closes idle connections. A full mailbox loses
   // only that.
-  if (backend.healthy.exchange(false, std::memory_order_acq_rel))
+  if (note_connect_failed(backend, failure_limit_.load(kRelaxed), monotonic_now()))
     std::ignore = passive_mail_.post(backend.index);
 }
 
-void HealthChecker::note_connect_success(Backend& backend) {
-  // Read first: the word stays shared between workers while all is well.
-  if (backend.connect_failures_in_row.load(kRelaxed) != 0) backend.connect_failures_in_row.store(0, kRelaxed);
-}
+void HealthChecker::note_connect_success(Backend& backend) { note_connect_succeeded(backend); }
 
 void HealthChecker::on_mail(std::uint32_t index) {
   Backend& backend = backends_->at(index);
@@ -191,34 +182,14 @@ void HealthChecker::on_mail(std::uint32_t index) {
 void HealthChecker::finished(std::uint32_t index, const CheckVerdict& verdict, TimePoint began,
                              TimePoint now) {
   Backend& backend = backends_->at(index);
-  HealthStreak& streak = checks_[index]->streak();
-  backend.checked_at_ns.store(ns(now), kRelaxed);
-  backend.check_us.store(std::max<std::int64_t>(0, (now - began).count() / 1000), kRelaxed);
-
-  const bool was_draining = backend.reported_draining.load(kRelaxed);
-  const bool drains = verdict.kind == CheckVerdict::Kind::Draining;
-  // A draining process that no longer answers stays draining until it is down; any other answer ends the
-  // drain.
-  if (verdict.connected) backend.reported_draining.store(drains, kRelaxed);
-
   if (verdict.kind == CheckVerdict::Kind::Failed) {
     count(backend.counters.probe_failures);
     backend.last_error.set(verdict.error, wall_now_us());
   }
-  if (!drains) streak.record(verdict.kind == CheckVerdict::Kind::Passed);
-  backend.active_health.store(streak.state(), kRelaxed);
+  const CheckEffects effects =
+      take_check(backend, checks_[index]->streak(), verdict, began, now, options_->panic_fallback);
 
-  const std::int64_t connect_down_at = backend.connect_down_at_ns.load(kRelaxed);
-  if (connect_down_at != 0 && verdict.kind != CheckVerdict::Kind::Failed && ns(began) >= connect_down_at) {
-    backend.connect_failures_in_row.store(0, kRelaxed);
-    backend.connect_down_at_ns.store(0, kRelaxed);
-  }
-  const bool accepting = verdict.connected && backend.connect_down_at_ns.load(kRelaxed) == 0;
-  // Panic may use it from now on.
-  const bool opened =
-      !backend.accepting.exchange(accepting, kRelaxed) && accepting && options_->panic_fallback;
-
-  if (drains && !was_draining) {
+  if (effects.drain_began) {
     log_.info("backend draining by its own word", {{"backend", backend.id}});
     backends_->note_change();
     events_.on_backend_out(index);
@@ -226,7 +197,7 @@ void HealthChecker::finished(std::uint32_t index, const CheckVerdict& verdict, T
   if (verdict.kind == CheckVerdict::Kind::Passed && outliers_ != nullptr) {
     outliers_->check_passed(index, began, now, !backend.healthy.load(kRelaxed));
   }
-  publish(index, verdict, opened || (was_draining && verdict.connected && !drains));
+  publish(index, verdict, effects.more_capacity);
   log_panic();
 }
 
@@ -243,22 +214,17 @@ void HealthChecker::log_panic() {
 
 void HealthChecker::publish(std::uint32_t index, const CheckVerdict& verdict, bool more_capacity) {
   Backend& backend = backends_->at(index);
-  const bool up = checks_[index]->streak().state() == HealthState::Up &&
-                  backend.connect_down_at_ns.load(std::memory_order_acquire) == 0;
-  const bool was_up = backend.healthy.exchange(up, std::memory_order_acq_rel);
-  // A worker may have taken it out between the two words above: its judgement is the newer one.
-  if (up && backend.connect_down_at_ns.load(std::memory_order_acquire) != 0) {
-    backend.healthy.store(false, std::memory_order_release);
+  const HealthChange change = publish_health(backend, checks_[index]->streak());
+  if (change == HealthChange::Overruled) return;
+  if (change == HealthChange::Up) {
+    log_.info("backend up", {{"backend", backend.id}});
+  } else if (change == HealthChange::Down) {
+    log_.warn("backend down", {log_key("backend", backend.id), {"reason", verdict.error}});
+  } else if (!more_capacity) {
     return;
   }
-  if (up && !was_up) {
-    log_.info("backend up", {{"backend", backend.id}});
-  } else if (!up && was_up) {
-    log_.warn("backend down", {log_key("backend", backend.id), {"reason", verdict.error}});
-  }
-  if (up == was_up && !more_capacity) return;
   backends_->note_change();
-  if (up || more_capacity) {
+  if (change == HealthChange::Up || more_capacity) {
     events_.on_capacity_change(index);
   } else {
     events_.on_backend_out(index);

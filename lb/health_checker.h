@@ -10,8 +10,9 @@
 //
 //   healthy = active streak is up, and not out by failed connects
 //
-// A check answered 503 with {"status":"draining"} is neither success nor failure: the backend leaves the
-// rotation on its own word and comes back when a check says otherwise.
+// The rules are backend_health.h's, which knows no socket. A check answered 503 with {"status":"draining"} is
+// neither success nor failure: the backend leaves the rotation on its own word and comes back when a check
+// says otherwise.
 //
 // Checks run on the control loop; note_connect_*() on any thread.
 #pragma once
@@ -28,6 +29,7 @@
 #include "common/mailbox.h"
 #include "common/timer_heap.h"
 #include "lb/backend_events.h"
+#include "lb/backend_health.h"
 #include "lb/backend_set.h"
 #include "lb/options.h"
 #include "lb/policy/health_streak.h"
@@ -36,13 +38,6 @@
 namespace dlb::lb {
 
 class OutlierMonitor;
-
-// What one check found.
-struct CheckVerdict {
-  enum class Kind : std::uint8_t { Passed, Failed, Draining } kind = Kind::Failed;
-  bool connected = false;
-  std::string error;  // with Failed: one sentence
-};
 
 // The verdict of an HTTP check from its answer: 2xx and 3xx pass, 503 with {"status":"draining"} drains.
 // Pure.

@@ -14,20 +14,7 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr std::size_t kMailboxCapacity = 4096;
 using Action = OutlierDecision::Action;
 
-std::int64_t ns(TimePoint t) { return t.time_since_epoch().count(); }
 std::int64_t ms(Duration d) { return d.count() / 1'000'000; }
-
-bool in_service(const Backend& backend) {
-  return !backend.taken_out() && backend.healthy.load(kRelaxed) && !backend.memory_blocked.load(kRelaxed) &&
-         backend.weight.load(kRelaxed) > 0;
-}
-
-OutlierRules rules_of(const Options& options) {
-  OutlierRules rules;
-  rules.max_percent = options.max_ejected_percent;
-  rules.base = options.ejection_time;
-  return rules;
-}
 
 std::string_view reason_name(OutlierReason reason) {
   switch (reason) {
@@ -52,84 +39,51 @@ OutlierMonitor::OutlierMonitor(EventLoop& loop, TimerHeap& timers, const Options
       mail_(loop, *this, kMailboxCapacity),
       sample_timer_(timers, *this),
       end_timer_(timers, *this),
-      backends_(backends),
-      detector_(rules_of(options), seed) {
+      ejections_(options, backends, seed) {
   apply(options, backends);
 }
 
 void OutlierMonitor::apply(const Options& options, const BackendSet& backends) {
-  const bool enabled = options.max_ejected_percent > 0;
   check_ends_ejection_ = options.check_ends_ejection;
   {
     const std::lock_guard lock(mutex_);
-    const BackendSet before = std::exchange(backends_, backends);
-    detector_.set_rules(rules_of(options));
-    for (std::uint32_t i = 0; i < backends.size(); ++i) {
-      const bool stays = i < before.size() && before.shared_at(i) == backends.shared_at(i);
-      if (enabled && stays && !backends.at(i).gone()) continue;
-      detector_.forget(i);
-      backends.at(i).ejection.failures_in_row.store(0, kRelaxed);
-      if (backends.at(i).ejected_until_ns.load(kRelaxed) != 0) publish(i, loop_.now());
-    }
+    ejections_.apply(options, backends, loop_.now());
   }
-  if (enabled && !enabled_.exchange(true, kRelaxed)) {
-    sample_timer_.arm_at(monotonic_now() + kSampleInterval);
-  } else if (!enabled) {
-    enabled_.store(false, kRelaxed);
+  if (!ejections_.enabled()) {
     sample_timer_.cancel();
+  } else if (!sample_timer_.armed()) {
+    sample_timer_.arm_at(monotonic_now() + kSampleInterval);
   }
 }
 
 // --- outcomes, on any thread
 
-// False: its place has another one, or has none yet. A worker may be a reload ahead or behind. Under the
-// mutex.
-bool OutlierMonitor::knows(const Backend& backend) const {
-  return backend.index < backends_.size() && &backends_.at(backend.index) == &backend;
-}
-
 void OutlierMonitor::failed(Backend& backend, TimePoint picked, TimePoint now, std::string_view what) {
-  if (ns(picked) < backend.ejection.judged_from_ns.load(kRelaxed)) return;
-  const std::uint32_t in_row = backend.ejection.failures_in_row.fetch_add(1, kRelaxed) + 1;
-  if (!enabled_.load(kRelaxed)) return;
-  if (in_row < OutlierRules{}.failures_in_row && backend.ejected_until_ns.load(kRelaxed) == 0) return;
+  if (!ejections_.note_failure(backend, picked)) return;
   OutlierDecision decision;
   {
     const std::lock_guard lock(mutex_);
-    if (!knows(backend)) return;
-    look_at_peers();
-    decision = detector_.failed(backend.index, peers_, now);
-    apply(backend.index, decision, now, what);
+    decision = ejections_.failed(backend, now);
+    carry_out(backend.index, decision, now, what);
   }
   tell(backend, decision, now, what);
 }
 
 // While a backend is ejected or on probation.
-void OutlierMonitor::note_recovery(Backend& backend, TimePoint picked, TimePoint now) {
-  if (ns(picked) < backend.ejection.judged_from_ns.load(kRelaxed)) return;
+void OutlierMonitor::note_recovery(Backend& backend, TimePoint now) {
   OutlierDecision decision;
   {
     const std::lock_guard lock(mutex_);
-    if (!knows(backend)) return;
-    decision = detector_.succeeded(backend.index, now);
-    apply(backend.index, decision, now, {});
+    decision = ejections_.succeeded(backend, now);
+    carry_out(backend.index, decision, now, {});
   }
   tell(backend, decision, now, {});
 }
 
-// --- what is decided. The mutex is held.
+// --- what is decided: counted, then published. The mutex is held.
 
-void OutlierMonitor::look_at_peers() {
-  peers_.resize(backends_.size());
-  for (std::size_t i = 0; i < peers_.size(); ++i) {
-    const Backend& backend = backends_.at(i);
-    peers_[i] = {in_service(backend), backend.ejection.failures_in_row.load(kRelaxed), backend.gone()};
-  }
-}
-
-void OutlierMonitor::apply(std::uint32_t index, const OutlierDecision& decision, TimePoint now,
-                           std::string_view what) {
-  Backend& backend = backends_.at(index);
+void OutlierMonitor::carry_out(std::uint32_t index, const OutlierDecision& decision, TimePoint now,
+                               std::string_view what) {
   switch (decision.action) {
     case Action::None:
       return;
@@ -137,40 +91,29 @@ void OutlierMonitor::apply(std::uint32_t index, const OutlierDecision& decision,
       count(counters_.refused);
       return;
     case Action::Eject: {
+      Backend& backend = ejections_.backends().at(index);
       count(decision.reason == OutlierReason::InRow   ? counters_.in_row
             : decision.reason == OutlierReason::Share ? counters_.share
                                                       : counters_.probation);
       count(backend.ejection.total);
       if (cooldown_told_.size() <= index) cooldown_told_.resize(index + std::size_t{1});
       cooldown_told_[index] = false;
-      backend.ejection.failures_in_row.store(0, kRelaxed);
       const double seconds = static_cast<double>(ms(decision.until - now)) / 1000;
       std::string text = fmt::format("ejected for {:.1f} s: {}", seconds, reason_name(decision.reason));
       if (!what.empty()) text += fmt::format(", at last it {}", what);
       backend.last_error.set(text, wall_now_us());
-      return publish(index, decision.until);
+      break;
     }
     case Action::EndEarly:
       count(counters_.ended_early);
-      return publish(index, now);
+      break;
     case Action::Sound:
-      return publish(index, now);
+      break;
     case Action::LiftAll:
       count(counters_.lifted);
-      for (std::uint32_t i = 0; i < backends_.size(); ++i) {
-        if (backends_.at(i).ejected_until_ns.load(kRelaxed) != 0 && !detector_.until(i)) publish(i, now);
-      }
-      return;
+      break;
   }
-}
-
-void OutlierMonitor::publish(std::uint32_t index, TimePoint judged_from) {
-  Backend& backend = backends_.at(index);
-  const auto until = detector_.until(index);
-  backend.ejection.times.store(detector_.times(index), kRelaxed);
-  backend.ejection.judged_from_ns.store(ns(judged_from), kRelaxed);
-  backend.ejected_until_ns.store(until ? ns(*until) : 0, std::memory_order_release);
-  backends_.note_change();
+  ejections_.carry_out(index, decision, now);
 }
 
 // --- what is told. The mutex is not held.
@@ -212,7 +155,7 @@ void OutlierMonitor::on_mail(std::uint32_t index) {
   std::optional<TimePoint> next;
   {
     const std::lock_guard lock(mutex_);
-    next = detector_.next_end(loop_.now());
+    next = ejections_.detector().next_end(loop_.now());
   }
   if (next) {
     end_timer_.arm_at(*next);
@@ -225,15 +168,15 @@ void OutlierMonitor::on_mail(std::uint32_t index) {
 void OutlierMonitor::check_passed(std::uint32_t index, TimePoint began, TimePoint now, bool came_up) {
   // Who was down and is up again is most likely another process: it is to show itself at once, on probation.
   if (!check_ends_ejection_ && !came_up) return;
-  const std::int64_t until = backends_.at(index).ejected_until_ns.load(kRelaxed);
-  if (until <= ns(now)) return;
+  const std::int64_t until = ejections_.backends().at(index).ejected_until_ns.load(kRelaxed);
+  if (until <= now.time_since_epoch().count()) return;
   OutlierDecision decision;
   {
     const std::lock_guard lock(mutex_);
-    decision = detector_.end_early(index, began, now);
-    apply(index, decision, now, {});
+    decision = ejections_.end_early(index, began, now);
+    carry_out(index, decision, now, {});
   }
-  tell(backends_.at(index), decision, now, {});
+  tell(ejections_.backends().at(index), decision, now, {});
 }
 
 void OutlierMonitor::on_heap_timer(HeapTimer& timer) {
@@ -249,23 +192,12 @@ void OutlierMonitor::sample(TimePoint now) {
   std::vector<std::pair<std::uint32_t, OutlierDecision>> decided;
   {
     const std::lock_guard lock(mutex_);
-    look_at_peers();
-    for (std::uint32_t i = 0; i < backends_.size(); ++i) {
-      const BackendCounters& c = backends_.at(i).counters;
-      const std::uint64_t broken = c.resets.load(kRelaxed) + c.timeouts.load(kRelaxed);
-      const std::uint64_t bad = c.responses_5xx.load(kRelaxed) + broken;
-      const std::uint64_t good =
-          c.responses_2xx.load(kRelaxed) + c.responses_3xx.load(kRelaxed) + c.responses_4xx.load(kRelaxed);
-      detector_.sample(i, good + bad, bad + c.response_failures.load(kRelaxed));
-    }
-    for (std::uint32_t i = 0; i < backends_.size(); ++i) {
-      const OutlierDecision decision = detector_.judge(i, peers_, now);
-      backends_.at(i).ejection.times.store(detector_.times(i), kRelaxed);
-      apply(i, decision, now, {});
-      if (decision.action != Action::None) decided.emplace_back(i, decision);
-    }
+    ejections_.sample(now, [&](std::uint32_t index, const OutlierDecision& decision) {
+      carry_out(index, decision, now, {});
+      decided.emplace_back(index, decision);
+    });
   }
-  for (const auto& [index, decision] : decided) tell(backends_.at(index), decision, now, {});
+  for (const auto& [index, decision] : decided) tell(ejections_.backends().at(index), decision, now, {});
 }
 
 // Backends whose cooldown is over are on probation by the clock alone; here it is told to who waits.
@@ -274,15 +206,16 @@ void OutlierMonitor::end_cooldowns(TimePoint now) {
   {
     const std::lock_guard lock(mutex_);
     for (std::uint32_t i = 0; i < cooldown_told_.size(); ++i) {
-      if (cooldown_told_[i] || detector_.ejected(i, now)) continue;
+      if (cooldown_told_[i] || ejections_.detector().ejected(i, now)) continue;
       cooldown_told_[i] = true;
-      if (detector_.on_probation(i, now)) back.push_back(i);
+      if (ejections_.detector().on_probation(i, now)) back.push_back(i);
     }
-    if (const auto next = detector_.next_end(now)) end_timer_.arm_at(*next);
+    if (const auto next = ejections_.detector().next_end(now)) end_timer_.arm_at(*next);
   }
+  const BackendSet& backends = ejections_.backends();
   for (const std::uint32_t index : back) {
-    log_.info("backend on probation", {log_key("backend", backends_.at(index).id)});
-    backends_.note_change();
+    log_.info("backend on probation", {log_key("backend", backends.at(index).id)});
+    backends.note_change();
     events_.on_capacity_change(index);
   }
 }

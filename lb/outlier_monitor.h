@@ -6,7 +6,7 @@
 //                failed(): an atomic count; from the 5th failure in a row on, or on probation, the detector
 //   control      a sample of each backend a second; the end of a cooldown; checks that end ejections early
 //
-// The mutex guards the detector, its rules and its view of the backends, and is taken in the rare cases only.
+// The mutex guards Ejections (ejections.h), and is taken in the rare cases only.
 // What counts as failed: answers of 5xx, and exchanges that the backend reset, let time out or broke. Never
 // 4xx, never a client that left, and no failed connects, which are HealthChecker's. Outcomes of requests that
 // were given to a backend before its ejection ended say nothing new, and don't count.
@@ -25,6 +25,7 @@
 #include "common/timer_heap.h"
 #include "lb/backend_events.h"
 #include "lb/backend_set.h"
+#include "lb/ejections.h"
 #include "lb/options.h"
 #include "lb/outlier_counters.h"
 #include "lb/policy/outlier.h"
@@ -47,11 +48,7 @@ class OutlierMonitor final : public HeapTimerHandler, public MailboxHandler<std:
 
   // Any thread: an exchange that was given to `backend` at `picked` got its whole answer, under 500.
   void succeeded(Backend& backend, TimePoint picked, TimePoint now) {
-    // Read first: the words stay shared between workers while all is well.
-    if (backend.ejection.failures_in_row.load(std::memory_order_relaxed) != 0) {
-      backend.ejection.failures_in_row.store(0, std::memory_order_relaxed);
-    }
-    if (backend.ejected_until_ns.load(std::memory_order_relaxed) != 0) note_recovery(backend, picked, now);
+    if (Ejections::note_success(backend, picked)) note_recovery(backend, now);
   }
   // Any thread: it failed; `what` is for the log and the status page, such as `answered 500`.
   void failed(Backend& backend, TimePoint picked, TimePoint now, std::string_view what);
@@ -65,11 +62,8 @@ class OutlierMonitor final : public HeapTimerHandler, public MailboxHandler<std:
   void on_mail(std::uint32_t index) override;  // its ejection began, or is over
 
  private:
-  void note_recovery(Backend& backend, TimePoint picked, TimePoint now);
-  bool knows(const Backend& backend) const;
-  void look_at_peers();
-  void apply(std::uint32_t index, const OutlierDecision& decision, TimePoint now, std::string_view what);
-  void publish(std::uint32_t index, TimePoint judged_from);
+  void note_recovery(Backend& backend, TimePoint now);
+  void carry_out(std::uint32_t index, const OutlierDecision& decision, TimePoint now, std::string_view what);
   void tell(const Backend& backend, const OutlierDecision& decision, TimePoint now, std::string_view what);
   void sample(TimePoint now);
   void end_cooldowns(TimePoint now);
@@ -77,7 +71,6 @@ class OutlierMonitor final : public HeapTimerHandler, public MailboxHandler<std:
   EventLoop& loop_;
   BackendEvents& events_;
   Log& log_;
-  std::atomic<bool> enabled_{false};
   bool check_ends_ejection_ = false;  // control thread only
   OutlierCounters counters_;
   Mailbox<std::uint32_t> mail_;
@@ -85,9 +78,7 @@ class OutlierMonitor final : public HeapTimerHandler, public MailboxHandler<std:
   HeapTimer end_timer_;  // of the ejection that ends next
 
   std::mutex mutex_;
-  BackendSet backends_;  // written by the control thread, which may read it without the mutex
-  OutlierDetector detector_;
-  std::vector<OutlierPeer> peers_;   // scratch
+  Ejections ejections_;  // its backends: written by the control thread, which may read them without it
   std::vector<bool> cooldown_told_;  // by index: the end of its cooldown has been acted on
 };
 
