@@ -84,7 +84,7 @@ void ResourceSampler::take() {
     sample_.cpu_percent = cgroup_.cpu_percent(before_, now);
     before_ = now;
   }
-  sample_.memory = cgroup_.read_memory();
+  sample_.memory = cgroup_.read_memory(loop_.now());
   sample_.sock_bytes = sample_.memory.sock >= 0 ? sample_.memory.sock : read_tcp_memory_bytes();
   sample_.rss_bytes = read_rss_bytes();
 }

@@ -211,7 +211,37 @@ Cgroup::Cgroup(const CgroupPaths& paths)
   }
 }
 
-CgroupMemory Cgroup::read_memory() const {
+void Cgroup::read_machine() {
+  SmallFileText text;
+  const std::string_view meminfo = text.read(meminfo_.get());
+  const auto bytes = [&](std::string_view key) {
+    const std::int64_t kilobytes = keyed_integer(meminfo, key);
+    return kilobytes < 0 ? -1 : kilobytes * 1024;
+  };
+  limits_->machine_total = bytes("MemTotal:");
+  limits_->machine_available = bytes("MemAvailable:");
+}
+
+void Cgroup::read_limits(TimePoint now) {
+  limits_.emplace();
+  limits_->at = now;
+  SmallFileText text;
+  for (const Fd& file : memory_limits_) {
+    const std::int64_t limit = integer_field(text.read(file.get()), 0);  // `max` reads as -1
+    if (limit < 0 || limit >= kNoLimit) continue;
+    if (limits_->tightest < 0 || limit < limits_->tightest) limits_->tightest = limit;
+  }
+  const std::int64_t tcp_limit = integer_field(text.read(memory_tcp_limit_.get()), 0);
+  limits_->tcp_is_counted = tcp_limit >= 0 && tcp_limit < kNoLimit;
+  read_machine();
+}
+
+CgroupMemory Cgroup::read_memory(TimePoint now) {
+  if (!limits_ || now - limits_->at >= kLimitsAge) {
+    read_limits(now);
+  } else if (limits_->machine_is_tightest()) {
+    read_machine();
+  }
   CgroupMemory memory;
   SmallFileText text;
   memory.total = integer_field(text.read(memory_total_.get()), 0);
@@ -220,8 +250,7 @@ CgroupMemory Cgroup::read_memory() const {
   } else if (memory_version_ == Version::V1) {
     read_v1_parts(text.read(memory_stat_.get()), memory);
     memory.kernel = integer_field(text.read(memory_kernel_.get()), 0);
-    const std::int64_t tcp_limit = integer_field(text.read(memory_tcp_limit_.get()), 0);
-    if (tcp_limit >= 0 && tcp_limit < kNoLimit) memory.sock = integer_field(text.read(memory_tcp_.get()), 0);
+    if (limits_->tcp_is_counted) memory.sock = integer_field(text.read(memory_tcp_.get()), 0);
   }
   if (memory.anon >= 0) {
     memory.unreclaimable = memory.anon + or_zero(memory.shmem) + or_zero(memory.sock) +
@@ -229,21 +258,10 @@ CgroupMemory Cgroup::read_memory() const {
   }
   if (memory.total >= 0) memory.working_set = or_zero(memory.total - or_zero(memory.inactive_file));
 
-  for (const Fd& file : memory_limits_) {
-    const std::int64_t limit = integer_field(text.read(file.get()), 0);  // `max` reads as -1
-    if (limit >= 0 && limit < kNoLimit && (memory.limit < 0 || limit < memory.limit)) memory.limit = limit;
-  }
-  const std::string_view meminfo = text.read(meminfo_.get());
-  const auto meminfo_bytes = [&](std::string_view key) {
-    const std::int64_t kilobytes = keyed_integer(meminfo, key);
-    return kilobytes < 0 ? -1 : kilobytes * 1024;
-  };
-  memory.machine_total = meminfo_bytes("MemTotal:");
-  memory.machine_available = meminfo_bytes("MemAvailable:");
-  if (memory.limit < 0 || (memory.machine_total > 0 && memory.limit > memory.machine_total)) {
-    memory.limit = memory.machine_total;
-    memory.limit_is_machine = true;
-  }
+  memory.machine_total = limits_->machine_total;
+  memory.machine_available = limits_->machine_available;
+  memory.limit_is_machine = limits_->machine_is_tightest();
+  memory.limit = memory.limit_is_machine ? limits_->machine_total : limits_->tightest;
   memory.total_percent = percent_of(memory.total, memory.limit);
   memory.working_set_percent = percent_of(memory.working_set, memory.limit);
   memory.unreclaimable_percent = percent_of(memory.unreclaimable, memory.limit);

@@ -8,10 +8,13 @@
 //   left out working set   = total - inactive_file
 // Memory percentages are of the tightest limit. Without one (or with one above the machine's memory) they are
 // of MemTotal, and unreclaimable_percent is the whole machine's (MemTotal - MemAvailable) / MemTotal: nothing
-// bounds us but what is left of the machine. One thread.
+// bounds us but what is left of the machine.
+// Limits, and what is left of the machine where it isn't the limit, are read again when they are older than
+// kLimitsAge. One thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,12 +64,14 @@ class Cgroup {
  public:
   enum class Version : std::uint8_t { None, V1, V2 };
 
+  static constexpr Duration kLimitsAge = std::chrono::seconds(1);
+
   explicit Cgroup(const CgroupPaths& paths = {});
 
   Version memory_version() const { return memory_version_; }
   Version cpu_version() const { return cpu_version_; }
 
-  CgroupMemory read_memory() const;
+  CgroupMemory read_memory(TimePoint now);
   CgroupCpu read_cpu(TimePoint now) const;
 
   // CPU used between two readings, percent of the quota (of the machine's CPUs without one). -1 when either
@@ -83,20 +88,36 @@ class Cgroup {
     Fd period;  // v1: cpu.cfs_period_us
   };
 
+  // Bytes, -1: not known.
+  struct Limits {
+    TimePoint at{};               // when they were read
+    std::int64_t tightest = -1;   // of the cgroup and its ancestors; -1: none
+    bool tcp_is_counted = false;  // v1: memory.kmem.tcp.usage_in_bytes tells only when a limit is set
+    std::int64_t machine_total = -1;
+    std::int64_t machine_available = -1;
+
+    bool machine_is_tightest() const {
+      return tightest < 0 || (machine_total > 0 && tightest > machine_total);
+    }
+  };
+
+  void read_limits(TimePoint now);
+  void read_machine();
   double read_quota() const;
 
   Version memory_version_ = Version::None;
   Version cpu_version_ = Version::None;
   int machine_cpus_ = 1;
-  Fd memory_total_;      // memory.current | memory.usage_in_bytes
-  Fd memory_stat_;       // memory.stat
-  Fd memory_kernel_;     // v1: memory.kmem.usage_in_bytes
-  Fd memory_tcp_;        // v1: memory.kmem.tcp.usage_in_bytes
-  Fd memory_tcp_limit_;  // v1: memory.kmem.tcp.limit_in_bytes: the usage counts only when one is set
+  Fd memory_total_;                // memory.current | memory.usage_in_bytes
+  Fd memory_stat_;                 // memory.stat
+  Fd memory_kernel_;               // v1: memory.kmem.usage_in_bytes
+  Fd memory_tcp_;                  // v1: memory.kmem.tcp.usage_in_bytes
+  Fd memory_tcp_limit_;            // v1: memory.kmem.tcp.limit_in_bytes
   std::vector<Fd> memory_limits_;  // own first, then ancestors
   Fd cpu_usage_;                   // cpu.stat | cpuacct.usage
   std::vector<CpuLimitFiles> cpu_limits_;
   Fd meminfo_;
+  std::optional<Limits> limits_;
 };
 
 }  // namespace dlb

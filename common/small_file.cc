@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 
@@ -37,15 +38,11 @@ std::string_view SmallFileText::read(const std::string& path) {
 
 std::string_view SmallFileText::read(int fd) {
   if (fd < 0) return {};
-  std::size_t length = 0;
-  while (length < buffer_.size()) {
-    const ssize_t got =
-        ::pread(fd, buffer_.data() + length, buffer_.size() - length, static_cast<off_t>(length));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    length += static_cast<std::size_t>(got);
-  }
-  return {buffer_.data(), length};
+  ssize_t got = 0;
+  do {
+    got = ::pread(fd, buffer_.data(), buffer_.size(), 0);
+  } while (got < 0 && errno == EINTR);
+  return {buffer_.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
 }
 
 std::int64_t integer_field(std::string_view text, int index) {

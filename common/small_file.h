@@ -16,7 +16,8 @@ class SmallFileText {
 
   // The text of the file, valid until the next read. Empty when it can't be read.
   std::string_view read(const std::string& path);
-  // From the start of an open file (pread); empty also for -1.
+  // From the start of an open file, by one pread: these files are one record, which the kernel gives whole.
+  // Empty also for -1.
   std::string_view read(int fd);
 
  private:

@@ -44,12 +44,13 @@ MemoryMonitor::MemoryMonitor(TimerHeap& timers, const Options& options, MemorySt
 void MemoryMonitor::apply(const Options& options) { guard_.set_limits(limits_of(options)); }
 
 void MemoryMonitor::on_heap_timer(HeapTimer& timer) {
-  sample();
-  timer.arm_at(monotonic_now() + kInterval);
+  const TimePoint now = monotonic_now();
+  sample(now);
+  timer.arm_at(now + kInterval);
 }
 
-void MemoryMonitor::sample() {
-  const CgroupMemory memory = cgroup_.read_memory();
+void MemoryMonitor::sample(TimePoint now) {
+  const CgroupMemory memory = cgroup_.read_memory(now);
   MemoryReading reading;
   reading.unreclaimable_percent = memory.unreclaimable_percent;
   reading.socket_bytes = memory.sock >= 0 ? memory.sock : read_tcp_memory_bytes();

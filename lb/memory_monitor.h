@@ -44,7 +44,7 @@ class MemoryMonitor final : public HeapTimerHandler {
   void on_heap_timer(HeapTimer& timer) override;
 
  private:
-  void sample();
+  void sample(TimePoint now);
 
   MemoryState& out_;
   BackendEvents& events_;

@@ -23,7 +23,7 @@ void SystemMonitor::sample(TimePoint now) {
   out_.cpu_percent.store(cgroup_.cpu_percent(last_cpu_, cpu), relaxed);
   last_cpu_ = cpu;
 
-  const CgroupMemory memory = cgroup_.read_memory();
+  const CgroupMemory memory = cgroup_.read_memory(now);
   out_.memory_total_bytes.store(memory.total, relaxed);
   out_.memory_working_set_bytes.store(memory.working_set, relaxed);
   out_.memory_unreclaimable_bytes.store(memory.unreclaimable, relaxed);

@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 
+from ports import free_port
 from raw import wire
 
 OK = wire("HTTP/1.1 200 OK|Content-Length: 2||ok")
@@ -160,14 +161,14 @@ class ScriptedBackend:
         self.stopped = threading.Event()
         self.lock = threading.Lock()
         self._open = set()
-        self._listen(0)
+        self.port = free_port()  # reserved: nobody takes it while this one refuses
+        self._listen()
 
-    def _listen(self, port):
+    def _listen(self):
         self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.listener.bind(("127.0.0.1", port))
+        self.listener.bind(("127.0.0.1", self.port))
         self.listener.listen(1024)
-        self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
 
     @property
@@ -198,7 +199,7 @@ class ScriptedBackend:
                 pass
 
     def accept_again(self):
-        self._listen(self.port)
+        self._listen()
 
     def behave(self):
         """Answers everything from now on, whatever its handler did; handlers that wait are not ended."""

@@ -8,6 +8,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr TimePoint kNow(1s);
+
 constexpr std::string_view kV2Stat =
     "anon 1000\nfile 5000\nkernel 400\nkernel_stack 16\npagetables 20\nsock 70\nshmem 30\nfile_mapped 1\n"
     "inactive_anon 9\ninactive_file 2000\nslab_reclaimable 150\nslab_unreclaimable 50\nslab 200\n";
@@ -50,9 +52,9 @@ TEST_CASE("v2: parts, percentages and the cgroup's own limit", "[cgroup]") {
   machine.file("a/memory.current", "6500\n");
   machine.file("a/memory.stat", kV2Stat);
   machine.file("a/memory.max", "10000\n");
-  const Cgroup cgroup = machine.open();
+  Cgroup cgroup = machine.open();
   CHECK(cgroup.memory_version() == Cgroup::Version::V2);
-  const CgroupMemory m = cgroup.read_memory();
+  const CgroupMemory m = cgroup.read_memory(kNow);
   CHECK(m.total == 6500);
   CHECK(m.anon == 1000);
   CHECK(m.shmem == 30);
@@ -74,7 +76,7 @@ TEST_CASE("v2: kernels before 5.18 give the kernel part in pieces", "[cgroup]") 
   machine.file("a/memory.current", "6500\n");
   machine.file("a/memory.stat",
                "anon 1000\nkernel_stack 16\npagetables 20\npercpu 4\nslab_reclaimable 150\nslab 200\n");
-  const CgroupMemory m = machine.open().read_memory();
+  const CgroupMemory m = machine.open().read_memory(kNow);
   CHECK(m.kernel == 240);
   CHECK(m.unreclaimable == 1090);
 }
@@ -86,12 +88,16 @@ TEST_CASE("v2: the tightest limit may be an ancestor's", "[cgroup]") {
   machine.file("a/b/c/memory.max", "9000\n");
   machine.file("a/b/c/memory.current", "1000\n");
   machine.file("a/b/c/memory.stat", kV2Stat);
-  const Cgroup cgroup = machine.open();
-  CHECK(cgroup.read_memory().limit == 4000);
-  CHECK(cgroup.read_memory().total_percent == Approx(25));
-  // Limits are read again each time, through the open files.
+  Cgroup cgroup = machine.open();
+  CHECK(cgroup.read_memory(kNow).limit == 4000);
+  CHECK(cgroup.read_memory(kNow).total_percent == Approx(25));
+  // Limits are read again when they have aged, through the open files.
   machine.file("a/b/memory.max", "2000\n");
-  CHECK(cgroup.read_memory().limit == 2000);
+  machine.file("a/b/c/memory.current", "1500\n");
+  CHECK(cgroup.read_memory(kNow + Cgroup::kLimitsAge / 2).limit == 4000);
+  const CgroupMemory later = cgroup.read_memory(kNow + Cgroup::kLimitsAge);
+  CHECK(later.limit == 2000);
+  CHECK(later.total_percent == Approx(75));
 }
 
 TEST_CASE("v2: a controller that is off in the leaf is read where it is on", "[cgroup]") {
@@ -100,7 +106,7 @@ TEST_CASE("v2: a controller that is off in the leaf is read where it is on", "[c
   machine.file("a/memory.stat", kV2Stat);
   machine.file("a/memory.current", "777\n");
   machine.file("a/memory.max", "5000\n");
-  const CgroupMemory m = machine.open().read_memory();
+  const CgroupMemory m = machine.open().read_memory(kNow);
   CHECK(m.total == 777);
   CHECK(m.limit == 5000);
 }
@@ -110,7 +116,7 @@ TEST_CASE("no limit: the machine's memory decides", "[cgroup]") {
   machine.file("a/memory.current", "102400\n");
   machine.file("a/memory.stat", kV2Stat);
   machine.file("a/memory.max", "max\n");
-  const CgroupMemory m = machine.open().read_memory();
+  const CgroupMemory m = machine.open().read_memory(kNow);
   CHECK(m.limit_is_machine);
   CHECK(m.limit == 1000 * 1024);
   CHECK(m.total_percent == Approx(10));
@@ -122,7 +128,7 @@ TEST_CASE("a limit above the machine's memory is none", "[cgroup]") {
   machine.file("a/memory.current", "1024\n");
   machine.file("a/memory.stat", kV2Stat);
   machine.file("a/memory.max", "1024001\n");
-  CHECK(machine.open().read_memory().limit_is_machine);
+  CHECK(machine.open().read_memory(kNow).limit_is_machine);
 }
 
 TEST_CASE("v1: parts with descendants, kernel and limits from files of their own", "[cgroup]") {
@@ -135,9 +141,9 @@ TEST_CASE("v1: parts with descendants, kernel and limits from files of their own
   machine.file("memory/a/b/memory.kmem.usage_in_bytes", "250\n");
   machine.file("memory/a/b/memory.kmem.tcp.usage_in_bytes", "0\n");
   machine.file("memory/a/b/memory.kmem.tcp.limit_in_bytes", "9223372036854771712\n");
-  const Cgroup cgroup = machine.open();
+  Cgroup cgroup = machine.open();
   CHECK(cgroup.memory_version() == Cgroup::Version::V1);
-  const CgroupMemory m = cgroup.read_memory();
+  const CgroupMemory m = cgroup.read_memory(kNow);
   CHECK(m.total == 6400);
   CHECK(m.anon == 1000);
   CHECK(m.shmem == 30);
@@ -154,7 +160,7 @@ TEST_CASE("v1: socket memory counts only where a limit makes the kernel count it
   machine.file("memory/memory.stat", kV1Stat);
   machine.file("memory/memory.kmem.tcp.usage_in_bytes", "90\n");
   machine.file("memory/memory.kmem.tcp.limit_in_bytes", "100000\n");
-  const CgroupMemory m = machine.open().read_memory();
+  const CgroupMemory m = machine.open().read_memory(kNow);
   CHECK(m.sock == 90);
   CHECK(m.unreclaimable == 1000 + 30 + 90);
 }
@@ -163,7 +169,7 @@ TEST_CASE("v1: memory.stat without totals gives the cgroup's own", "[cgroup]") {
   const Machine machine("4:memory:/\n");
   machine.file("memory/memory.stat", "rss 11\nshmem 22\ninactive_file 33\n");
   machine.file("memory/memory.usage_in_bytes", "100\n");
-  const CgroupMemory m = machine.open().read_memory();
+  const CgroupMemory m = machine.open().read_memory(kNow);
   CHECK(m.anon == 11);
   CHECK(m.unreclaimable == 33);
   CHECK(m.working_set == 67);
@@ -177,10 +183,10 @@ TEST_CASE("hybrid: each controller is taken from where it is", "[cgroup]") {
   machine.file("unified/svc/memory.current", "10\n");
   machine.file("unified/svc/memory.stat", kV2Stat);
   machine.file("unified/svc/memory.max", "1000\n");
-  const Cgroup cgroup = machine.open();
+  Cgroup cgroup = machine.open();
   CHECK(cgroup.memory_version() == Cgroup::Version::V2);
   CHECK(cgroup.cpu_version() == Cgroup::Version::V1);
-  CHECK(cgroup.read_memory().limit == 1000);
+  CHECK(cgroup.read_memory(kNow).limit == 1000);
   const CgroupCpu cpu = cgroup.read_cpu(TimePoint(1s));
   CHECK(cpu.used_ns == 5'000'000);
   CHECK(cpu.quota_cpus == Approx(0.5));
@@ -193,7 +199,7 @@ TEST_CASE("v1: cpu and cpuacct may be two hierarchies with two paths", "[cgroup]
   machine.file("cpu/y/cpu.cfs_period_us", "100000\n");
   machine.file("cpu/cpu.cfs_quota_us", "300000\n");
   machine.file("cpu/cpu.cfs_period_us", "100000\n");
-  const Cgroup cgroup = machine.open();
+  Cgroup cgroup = machine.open();
   const CgroupCpu cpu = cgroup.read_cpu(TimePoint(1s));
   CHECK(cpu.used_ns == 42);
   CHECK(cpu.quota_cpus == Approx(3));
@@ -204,7 +210,7 @@ TEST_CASE("v2: cpu usage, and the tightest quota among ancestors", "[cgroup]") {
   machine.file("a/cpu.max", "150000 100000\n");
   machine.file("a/b/cpu.max", "max 100000\n");
   machine.file("a/b/cpu.stat", "usage_usec 1500\nuser_usec 1000\nsystem_usec 500\n");
-  const Cgroup cgroup = machine.open();
+  Cgroup cgroup = machine.open();
   const CgroupCpu cpu = cgroup.read_cpu(TimePoint(1s));
   CHECK(cpu.used_ns == 1'500'000);
   CHECK_FALSE(cpu.of_process);
@@ -214,7 +220,7 @@ TEST_CASE("v2: cpu usage, and the tightest quota among ancestors", "[cgroup]") {
 
 TEST_CASE("cpu percent is of the quota, without one of the machine", "[cgroup]") {
   const Machine machine("0::/a\n");
-  const Cgroup cgroup = machine.open();
+  Cgroup cgroup = machine.open();
   const TimePoint start(10s);
   CHECK(cgroup.cpu_percent(at(start, 0, 0.5), at(start + 1s, 250'000'000, 0.5)) == Approx(50));
   CHECK(cgroup.cpu_percent(at(start, 0, -1), at(start + 1s, 1'000'000'000, -1)) == Approx(25));
@@ -243,8 +249,8 @@ TEST_CASE("a container that sees only its own part of the tree", "[cgroup]") {
   machine.file("memory/app/memory.stat", kV1Stat);
   machine.file("memory/app/memory.usage_in_bytes", "3000\n");
   machine.file("cpu.stat", "usage_usec 7\n");
-  const Cgroup cgroup = machine.open();
-  CHECK(cgroup.read_memory().total == 3000);
+  Cgroup cgroup = machine.open();
+  CHECK(cgroup.read_memory(kNow).total == 3000);
   CHECK(cgroup.read_cpu(TimePoint(1s)).used_ns == 7000);
 }
 
@@ -252,8 +258,8 @@ TEST_CASE("missing and odd files give absent values", "[cgroup]") {
   SECTION("nothing at all") {
     CgroupPaths paths;
     paths.cgroup_root = paths.self_cgroup = paths.meminfo = "/nonexistent";
-    const Cgroup cgroup(paths);
-    const CgroupMemory m = cgroup.read_memory();
+    Cgroup cgroup(paths);
+    const CgroupMemory m = cgroup.read_memory(kNow);
     CHECK(cgroup.memory_version() == Cgroup::Version::None);
     CHECK(m.total == -1);
     CHECK(m.unreclaimable == -1);
@@ -272,8 +278,8 @@ TEST_CASE("missing and odd files give absent values", "[cgroup]") {
     machine.file("a/memory.max", "");
     machine.file("a/cpu.stat", "");
     machine.file("a/cpu.max", "100000\n");
-    const Cgroup cgroup = machine.open();
-    const CgroupMemory m = cgroup.read_memory();
+    Cgroup cgroup = machine.open();
+    const CgroupMemory m = cgroup.read_memory(kNow);
     CHECK(m.total == -1);
     CHECK(m.anon == -1);
     CHECK(m.sock == -1);
@@ -283,8 +289,8 @@ TEST_CASE("missing and odd files give absent values", "[cgroup]") {
 }
 
 TEST_CASE("this machine's cgroup can be read", "[cgroup]") {
-  const Cgroup cgroup;
-  const CgroupMemory m = cgroup.read_memory();
+  Cgroup cgroup;
+  const CgroupMemory m = cgroup.read_memory(kNow);
   CHECK(m.machine_total > 0);
   CHECK(m.limit > 0);
   const CgroupCpu before = cgroup.read_cpu(monotonic_now());

@@ -1,5 +1,7 @@
 #include "scripted_server.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -35,6 +37,11 @@ bool send_all(int fd, std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
   return true;
+}
+
+void set_cork(int fd) {
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
 }
 
 // Reads until `buffer` starts with a whole request and gives its length; 0 at the end of input.
@@ -108,8 +115,16 @@ void ScriptedServer::serve(int fd) {
       ::poll(nullptr, 0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(reply.after).count()));
     }
     bool sent = true;
-    for (const std::string& piece : reply.pieces) sent = sent && send_all(fd, piece);
-    if (!sent || reply.then == Reply::Then::Close) break;
+    for (const std::string& piece : reply.pieces) {
+      // What is corked leaves with the FIN in one segment: who reads the last piece has the end as well.
+      if (reply.then == Reply::Then::Close && &piece == &reply.pieces.back()) set_cork(fd);
+      sent = sent && send_all(fd, piece);
+    }
+    if (!sent) break;
+    if (reply.then == Reply::Then::Close) {
+      ::shutdown(fd, SHUT_WR);
+      break;
+    }
     if (reply.then == Reply::Then::Reset) {
       set_reset_on_close(fd);
       break;

@@ -21,7 +21,7 @@ namespace dlb::loadgen::test {
 struct Reply {
   enum class Then : std::uint8_t {
     Keep,   // wait for the next request
-    Close,  // orderly
+    Close,  // orderly, in one segment with the last piece
     Reset,  // RST
     Hang,   // say nothing more until the client closes
   };
