@@ -120,6 +120,13 @@ fixture_server: $(BIN)/bench/fixture_server
 $(BIN)/bench/fixture_server: $(FIXTURE_OBJ) $(BUILD)/libcommon.a
 	$(call link,-lssl -lcrypto $(LIBS_common))
 
+# The simulator, with the balancer's own objects.
+SIMULATE_OBJ = $(call objs,$(filter-out %/main.cc,$(wildcard bench/simulate/*.cc)) bench/service_time.cc)
+.PHONY: simulate
+simulate: $(BIN)/bench/simulate/simulate
+$(BIN)/bench/simulate/simulate: $(BUILD)/bench/simulate/main.o $(SIMULATE_OBJ) $(LB_OBJ) $(BUILD)/libcommon.a
+	$(call link,$(LIBS_lb) $(LIBS_common))
+
 # One unit-test program per tree part: test/unit/PART/*.cc. `make unit` builds and runs all, `make unit-lb` one.
 CATCH_MAIN := $(or $(firstword $(wildcard /usr/lib/libCatch2WithMain.a)),$(BUILD)/test/support/catch_main.o)
 
@@ -131,7 +138,7 @@ unit-$(1): $(BUILD)/unit/$(1)
 	$(BUILD)/unit/$(1)
 endef
 $(eval $(call unit_rules,common,,-lssl -lcrypto))
-$(eval $(call unit_rules,lb,$$(LB_OBJ),$$(LIBS_lb)))
+$(eval $(call unit_rules,lb,$$(SIMULATE_OBJ) $$(LB_OBJ),$$(LIBS_lb)))
 $(eval $(call unit_rules,backend,$$(BACKEND_OBJ),$$(LIBS_backend)))
 $(eval $(call unit_rules,loadgen,$$(LOADGEN_OBJ),$$(LIBS_loadgen)))
 
@@ -192,7 +199,7 @@ docs: all
 clean:
 	@mkdir -p build
 	find build -mindepth 1 -maxdepth 1 ! -name local ! -name demo -exec rm -rf {} +
-	rm -rf lb/lb backend/backend loadgen/loadgen bench/fixture_server
+	rm -rf lb/lb backend/backend loadgen/loadgen bench/fixture_server bench/simulate/simulate
 
 PREFIX ?= /usr/local
 install: all
