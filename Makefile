@@ -112,6 +112,8 @@ $(BUILD)/bench/limit_relay: $(BUILD)/bench/limit_relay.o
 	$(call link,)
 $(BUILD)/bench/insert_limit: $(BUILD)/bench/insert_limit.o
 	$(call link,-lpq)
+$(BUILD)/bench/chat_fanout: $(BUILD)/bench/chat_fanout.o $(LOADGEN_OBJ) $(BUILD)/libcommon.a
+	$(call link,$(LIBS_loadgen) $(LIBS_common))
 
 # Also of bench/: a backend that behaves as it is told, for tests and benches.
 FIXTURE_OBJ = $(addprefix $(BUILD)/bench/,fixture_server.o fixture_tcp.o service_time.o)

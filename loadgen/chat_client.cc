@@ -35,7 +35,8 @@ std::string hint_of(std::string_view code) {
 
 ChatClient::ChatClient(const Parts& parts)
     : parts_(parts),
-      socket_(parts.loop, parts.tls, *this),
+      socket_timers_(parts.loop),
+      socket_(parts.loop, socket_timers_, parts.tls, *this),
       printer_(stdout, parts.options.json),
       rng_(random_seed()),
       timers_(parts.loop) {

@@ -88,6 +88,7 @@ class ChatClient final : public WsClientUser, public LineUser, public HeapTimerH
   static constexpr Duration kLeaveTimeout = std::chrono::seconds(2);
 
   Parts parts_;
+  WsClientTimers socket_timers_;
   WsClient socket_;
   ServerReader reader_;
   ChatPrinter printer_;

@@ -33,13 +33,11 @@ std::string close_text(std::uint16_t code, std::string_view reason) {
 
 }  // namespace
 
-WsClient::WsClient(EventLoop& loop, const TlsContext* tls, WsClientUser& user)
-    : loop_(loop),
-      tls_(tls),
-      user_(user),
-      steps_(loop, kStepTimeout),
-      silences_(loop, kSilence),
-      decoder_(fresh_decoder()) {}
+WsClientTimers::WsClientTimers(EventLoop& loop)
+    : steps(loop, WsClient::kStepTimeout), silences(loop, WsClient::kSilence) {}
+
+WsClient::WsClient(EventLoop& loop, WsClientTimers& timers, const TlsContext* tls, WsClientUser& user)
+    : loop_(loop), timers_(timers), tls_(tls), user_(user), decoder_(fresh_decoder()) {}
 
 std::string WsClient::what(std::string_view step) const { return std::string(step) + " " + url_.authority; }
 
@@ -64,7 +62,7 @@ Result<void> WsClient::open(const WsUrl& url) {
   unsent_.clear();
   decoder_ = fresh_decoder();
   pinged_ = false;
-  steps_.arm(step_);
+  timers_.steps.arm(step_);
   return {};
 }
 
@@ -89,7 +87,7 @@ void WsClient::close(std::uint16_t code, std::string_view reason) {
   state_ = State::Closing;
   closing_ = {"closed", 0, false};
   silence_.cancel();
-  steps_.arm(step_);
+  timers_.steps.arm(step_);
   send_frame(WsOpcode::Close, ws_close_payload(code, reason));
 }
 
@@ -143,7 +141,7 @@ void WsClient::on_timer(Timer& timer) {
   }
   if (pinged_) return end(what("no sign of life from"));
   pinged_ = true;
-  silences_.arm(silence_);
+  timers_.silences.arm(silence_);
   send_frame(WsOpcode::Ping, {});
 }
 
@@ -198,7 +196,7 @@ void WsClient::read_some() {
     }
     input_bytes_ += got.bytes;
     pinged_ = false;
-    if (state_ == State::Open) silences_.arm(silence_);
+    if (state_ == State::Open) timers_.silences.arm(silence_);
     if (state_ == State::Upgrading && !take_upgrade()) return;
     if (state_ != State::Upgrading && !take_frames()) return;
   }
@@ -222,7 +220,7 @@ bool WsClient::take_upgrade() {
   input_bytes_ -= parsed.head_bytes;
   std::memmove(input_.data(), input_.data() + parsed.head_bytes, input_bytes_);
   step_.cancel();
-  silences_.arm(silence_);
+  timers_.silences.arm(silence_);
   state_ = State::Open;
   const std::uint64_t connection = connection_;
   user_.on_ws_open();

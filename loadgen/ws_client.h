@@ -41,12 +41,21 @@ class WsClientUser {
   ~WsClientUser() = default;
 };
 
+// The timer lists of all clients of a loop. Outlives them.
+struct WsClientTimers {
+  explicit WsClientTimers(EventLoop& loop);
+  TimerList steps;
+  TimerList silences;
+};
+
 class WsClient final : public EventHandler, public TimerHandler {
  public:
   static constexpr std::uint64_t kMaxMessageBytes = 4 * 1024 * 1024;
+  static constexpr Duration kStepTimeout = std::chrono::seconds(10);
+  static constexpr Duration kSilence = std::chrono::seconds(40);  // servers ping each 25 s
 
   // `tls`: for wss://, may be null without. All outlive the client.
-  WsClient(EventLoop& loop, const TlsContext* tls, WsClientUser& user);
+  WsClient(EventLoop& loop, WsClientTimers& timers, const TlsContext* tls, WsClientUser& user);
   WsClient(const WsClient&) = delete;
   WsClient& operator=(const WsClient&) = delete;
   ~WsClient() { drop(); }
@@ -83,16 +92,13 @@ class WsClient final : public EventHandler, public TimerHandler {
   void end(std::string why, bool hopeless = false) { end(WsClientEnd{std::move(why), 0, hopeless}); }
   std::string what(std::string_view step) const;
 
-  static constexpr Duration kStepTimeout = std::chrono::seconds(10);
-  static constexpr Duration kSilence = std::chrono::seconds(40);  // servers ping each 25 s
   static constexpr int kReadsPerTurn = 8;
   static constexpr std::size_t kReadBytes = 64 * 1024;
 
   EventLoop& loop_;
+  WsClientTimers& timers_;
   const TlsContext* tls_;
   WsClientUser& user_;
-  TimerList steps_;
-  TimerList silences_;
   Timer step_{*this};
   Timer silence_{*this};
   HeadParser parser_;
