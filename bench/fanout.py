@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""One publisher and many subscribers of the chat: deliveries a second, CPU of the backend a delivery, memory of an idle session, and
-the time from a commit to its deliveries, on one backend and from one to another; in clear and by TLS.
+"""One publisher and many subscribers of the chat: deliveries a second, CPU of the backend a delivery, memory of an idle
+session, and the time from a commit to its deliveries, on one backend and from one to another; in clear and by TLS.
 
-  make all build/release/bench/chat_fanout && bench/fanout.py [--rounds N] [--subscribers N] [--store sqlite|postgres] [--json FILE]
+  make all build/release/bench/chat_fanout
+  bench/fanout.py [--rounds N] [--subscribers N] [--store sqlite|postgres] [--json FILE]
 
 Backends run on core 0, the clients (chat_fanout.cc) and PostgreSQL on core 1. CPU is the backends' own (schedstat). `burst`:
 all messages are published at once; `paced`: --rate a second, where times are looked at."""
@@ -35,13 +36,14 @@ class Scene:
         self.tls = tls
         data = os.path.join(folder, "data")
         os.mkdir(data)
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                        "-subj", "/CN=localhost", "-keyout", f"{folder}/tls.key", "-out", f"{folder}/tls.crt"], check=True,
-                       stderr=subprocess.DEVNULL)
+        files = {"tls_cert": f"{folder}/tls.crt", "tls_key": f"{folder}/tls.key"}
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-days", "2", "-subj", "/CN=localhost", "-keyout", files["tls_key"], "-out", files["tls_cert"]],
+                       check=True, stderr=subprocess.DEVNULL)
         self.backends = []
         for number in range(count):
-            backend = ChatBackend(folder, f"b{number}", data, store, wss=True, ws_plain=True, ws_message_rate=0, drain_notice="0",
-                                  client_max_connections=4000, tls_cert=f"{folder}/tls.crt", tls_key=f"{folder}/tls.key")
+            backend = ChatBackend(folder, f"b{number}", data, store, wss=True, ws_plain=True, ws_message_rate=0,
+                                  drain_notice="0", client_max_connections=4000, **files)
             if number == 0 and store is not None:
                 self.make_key(backend)
             backend.start()
@@ -74,8 +76,8 @@ class Scene:
         words = [float(word) for word in re.findall(r"[\d.]+", line)]
         if client.returncode != 0 or len(words) != 10 or words[1] != 0:
             raise SystemExit(f"fanout: the run failed: {line}")
-        names = ("deliveries", "missing", "seconds", "client_cpu", "ack_p50", "ack_p99", "delivery_p50", "delivery_p99", "after_p50",
-                 "after_p99")
+        names = ("deliveries", "missing", "seconds", "client_cpu", "ack_p50", "ack_p99", "delivery_p50", "delivery_p99",
+                 "after_p50", "after_p99")
         return {**dict(zip(names, words)), "cpu_us": cpu / words[0] / 1e3, "session_bytes": session}
 
     def turns_over_5ms(self):
@@ -94,16 +96,19 @@ def measure(store, count, tls, arguments):
         if store is not None:
             store.fresh_database()
         scene = Scene(folder, store, count, tls)
-        first = scene.run(arguments.subscribers, 10, arguments.rate, arguments.bytes)  # warm; the only one with fresh memory
+        # Warms up, and is the only one that meets fresh memory.
+        first = scene.run(arguments.subscribers, 10, arguments.rate, arguments.bytes)
         burst, paced = [], []
         for _ in range(arguments.rounds):
             burst.append(scene.run(arguments.subscribers, arguments.messages, BURST_RATE, arguments.bytes))
             paced.append(scene.run(arguments.subscribers, arguments.messages, arguments.rate, arguments.bytes))
-        print(f"\n{count} backend{'s' * (count > 1)}, {'TLS' if tls else 'clear'}, 1 × {arguments.subscribers}, {arguments.bytes} B")
+        print(f"\n{count} backend{'s' * (count > 1)}, {'TLS' if tls else 'clear'}, 1 × {arguments.subscribers}, "
+              f"{arguments.bytes} B")
         print(f"  burst: deliveries/s, thousands    {spread([r['deliveries'] / r['seconds'] / 1e3 for r in burst])}")
         print(f"  burst: CPU µs a delivery          {spread([r['cpu_us'] for r in burst])}")
         print(f"  paced: CPU µs a delivery          {spread([r['cpu_us'] for r in paced])}")
-        for name, title in (("ack", "sent → acknowledged"), ("delivery", "sent → delivered"), ("after", "acknowledged → delivered")):
+        for name, title in (("ack", "sent → acknowledged"), ("delivery", "sent → delivered"),
+                            ("after", "acknowledged → delivered")):
             print(f"  paced: {title:<24} ms p50 {spread([r[name + '_p50'] / 1e3 for r in paced])}"
                   f"   p99 {spread([r[name + '_p99'] / 1e3 for r in paced])}")
         print(f"  an idle session, bytes of memory  {first['session_bytes']:9.0f}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the feed costs: bytes a second and CPU of a long history beside nginx with the same bytes in a file, the first byte, memory
-with readers that read nothing, and what one new row costs behind short and long histories. SQLite; the feed is the same on
-PostgreSQL.
+"""What the feed costs: bytes a second and CPU of a long history beside nginx with the same bytes in a file, the first byte,
+memory with readers that read nothing, and what one new row costs behind short and long histories. SQLite; the feed is the
+same on PostgreSQL.
 
   make all && bench/feed.py [--rounds N] [--seconds S] [--mb N] [--only speed,first,stalled,refresh] [--json FILE]
 
