@@ -36,6 +36,7 @@ void Acceptor::stop() {
 void Acceptor::on_timer(Timer&) { on_events(0); }
 
 void Acceptor::on_events(std::uint32_t) {
+  const bool watched = static_cast<bool>(source_);
   for (int i = 0; i < kBatch; ++i) {
     sockaddr_storage storage{};
     socklen_t length = sizeof storage;
@@ -44,7 +45,7 @@ void Acceptor::on_events(std::uint32_t) {
     if (fd >= 0) {
       ++accepted_;
       handler_.on_accept(Fd(fd), Address::from_sockaddr(reinterpret_cast<const sockaddr*>(&storage), length));
-      if (!source_) return;  // the handler stopped us
+      if (watched && !source_) return;  // the handler stopped us
       continue;
     }
     switch (errno) {

@@ -32,7 +32,8 @@ class Acceptor final : public EventHandler, public TimerHandler {
   Acceptor& operator=(const Acceptor&) = delete;
   ~Acceptor();
 
-  void stop();  // leaves the listening socket open for others
+  // Leaves the listening socket open for others. on_events() still takes who waits.
+  void stop();
 
   void on_events(std::uint32_t events) override;
   void on_timer(Timer& timer) override;

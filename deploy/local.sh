@@ -11,6 +11,7 @@
 # Ports: P lb HTTP (default 8080), P+1 lb WSS, P+2 admin, P+3 lb HTTPS; backend i (1, 2, …): P+10+i HTTP, P+30+i WSS; P+50
 # PostgreSQL. In DIR: NAME.pid, NAME.log, NAME.toml, data/ (key, SQLite), postgres/ (a private cluster, loopback only),
 # tls.crt and tls.key (self-signed when they are not there; put others in their place and send SIGHUP to all but postgres).
+# SIGUSR2 to the process in lb.pid upgrades the balancer in place; lb.pid then has the new one.
 # --programs DIR takes the programs from there (build/asan/bin, or the tree as it is) and does not build.
 set -euo pipefail
 
@@ -23,7 +24,7 @@ STOP_WITHIN=15                            # seconds for SIGTERM; notice, probers
 
 say() { printf '%s\n' "$*"; }
 die() { printf 'local.sh: %s\n' "$*" >&2; exit 1; }
-usage() { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 usage_error() { printf 'local.sh: %s\n' "$1" >&2; usage >&2; exit 2; }
 
 # --- Names, ports and files --------------------------------------------------------------------------------------------
@@ -86,12 +87,25 @@ start_time_of() {  # field 22 of /proc/PID/stat, behind the name in parentheses
   echo "${stat[19]}"
 }
 
+is_lb() {  # PID is a balancer with our configuration
+  [[ $(cat "/proc/$1/comm" 2>/dev/null) == lb ]] && grep -qszxF -- "$DIR/lb.toml" "/proc/$1/cmdline"
+}
+other_lb() {  # prints the pid of a balancer that the pid file does not name: it drains, behind an upgrade or at its end
+  local file pid
+  for file in $(grep -slzxF -- "$DIR/lb.toml" /proc/[0-9]*/cmdline); do
+    pid=${file#/proc/} pid=${pid%/cmdline}
+    if is_lb "$pid"; then echo "$pid"; return 0; fi
+  done
+  return 1
+}
+
 pid_of() {  # prints the pid of NAME when it runs
   local pid
   pid=$(cat -- "$DIR/$1.pid" 2>/dev/null) || pid=''
   if [[ $pid =~ ^[0-9]+$ && $(start_time_of "$pid") == "$(cat -- "$DIR/.$1.started" 2>/dev/null)" ]]; then
     if start_time_of "$pid" >/dev/null; then echo "$pid"; return 0; fi
   fi
+  if [[ $1 == lb && $pid =~ ^[0-9]+$ ]] && is_lb "$pid"; then echo "$pid"; return 0; fi  # put there by an upgrade
   [[ $1 == postgres ]] || return 1  # someone may have restarted it with pg_ctl
   pid=$(head -n 1 -- "$DIR/postgres/postmaster.pid" 2>/dev/null) || return 1
   [[ $pid =~ ^[0-9]+$ && $(readlink "/proc/$pid/cwd" 2>/dev/null) == "$(readlink -f "$DIR/postgres")" ]] || return 1
@@ -124,16 +138,18 @@ check_port() {
 
 # Ends NAME: SIGTERM, a bounded wait, then SIGKILL. Nothing to do is success.
 stop_one() {
-  local name=$1 pid deadline
-  if ! pid=$(pid_of "$name"); then
-    rm -f -- "$DIR/$name.pid" "$DIR/.$name.started"
-    return 0
-  fi
-  local signal=TERM
+  local name=$1 pid told='' signal=TERM deadline=$((SECONDS + STOP_WITHIN))
   if [[ $name == postgres ]]; then signal=INT; fi  # PostgreSQL's "fast": TERM would wait for the clients
-  kill -s "$signal" "$pid" 2>/dev/null || true
-  deadline=$((SECONDS + STOP_WITHIN))
-  while running "$name"; do
+  while true; do
+    if pid=$(pid_of "$name"); then
+      if [[ $pid != "$told" ]]; then kill -s "$signal" "$pid" 2>/dev/null || true; fi  # told before: an upgrade came between
+      told=$pid
+    elif [[ $name == lb ]] && pid=$(other_lb); then
+      if [[ -z $told ]]; then kill -s "$signal" "$pid" 2>/dev/null || true; fi
+      told=$pid
+    else
+      break
+    fi
     if ((SECONDS >= deadline)); then
       say "$name: still there after $STOP_WITHIN s, killing it"
       if [[ $name == postgres ]]; then kill -s QUIT "$pid"; else kill -s KILL "$pid"; fi 2>/dev/null || true
@@ -269,6 +285,7 @@ start_lb() {
   {
     echo "# Written by local.sh at each start."
     echo "listen = \":$(port_lb)\""
+    echo "pid-file = $(toml_string "$DIR/lb.pid")"  # so that it is right after an upgrade, too
     echo "tls-listen = \":$(port_https)\""
     echo "admin-listen = \"127.0.0.1:$(port_admin)\""
     echo "tls-cert = $(toml_string "$DIR/tls.crt")"

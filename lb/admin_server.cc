@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/socket.h"
+#include "lb/handover.h"
 #include "lb/metrics.h"
 
 namespace dlb::lb {
@@ -48,8 +49,10 @@ std::vector<std::string> own_names(const Options& options) {
 
 }  // namespace
 
-Result<Fd> open_admin_listener(const Options& options, const LoadedOptions& loaded, Log& log) {
+Result<Fd> open_admin_listener(const Options& options, const LoadedOptions& loaded,
+                               InheritedSockets& inherited, Log& log) {
   if (options.admin_address.empty()) return Fd{};
+  if (Fd handed_over = inherited.take(options.admin_address)) return handed_over;
   auto listener = listen_on(options.admin_address, kBacklog);
   if (listener) return listener;
   if (loaded.given("admin-listen")) {
@@ -63,16 +66,40 @@ Result<Fd> open_admin_listener(const Options& options, const LoadedOptions& load
 
 AdminServer::AdminServer(EventLoop& loop, Fd listener, const Options& options,
                          const ConfigurationStore& configuration, StatusPages& pages, BackendEvents& events,
-                         AdminCounters& counters, Log& log)
-    : configuration_(configuration),
+                         const Predecessor& predecessor, AdminCounters& counters, Log& log)
+    : loop_(loop),
+      configuration_(configuration),
       pages_(pages),
       events_(events),
+      predecessor_(predecessor),
       counters_(counters),
       log_(log),
       token_(options.admin_token),
       beyond_loopback_(!options.admin_address.is_loopback()),
       names_(own_names(options)),
-      server_(loop, std::move(listener), *this, server_options()) {}
+      listener_(std::move(listener)),
+      mail_(loop, *this, 4) {
+  if (!predecessor_.was_there()) on_mail(AdminMail::Start);
+}
+
+void AdminServer::freeze() {
+  const std::lock_guard lock(mutex_);
+  frozen_ = true;
+}
+
+void AdminServer::thaw() {
+  const std::lock_guard lock(mutex_);
+  frozen_ = false;
+}
+
+void AdminServer::on_mail(AdminMail mail) {
+  if (mail == AdminMail::Start) {
+    if (!server_) server_.emplace(loop_, std::move(listener_), *this, server_options());
+  } else if (server_) {
+    server_->begin_drain();
+    server_->close_listener();
+  }
+}
 
 void AdminServer::on_request(HttpToken token, const HttpRequest& request) {
   count(counters_.requests);
@@ -81,11 +108,11 @@ void AdminServer::on_request(HttpToken token, const HttpRequest& request) {
   const AdminRoute route = admin_route(head.path);
   const bool reads = head.method == HttpMethod::Get || head.method == HttpMethod::Head;
   if (route.kind == AdminRoute::Kind::Nothing) {
-    return server_.respond_error(token, 404, "not_found", "there is nothing at this path");
+    return server_->respond_error(token, 404, "not_found", "there is nothing at this path");
   }
   if (route.changes() ? head.method != HttpMethod::Post : !reads) {
     const HeaderLine allow[] = {{"Allow", route.changes() ? "POST" : "GET, HEAD"}};
-    return server_.respond_error(token, 405, "method_not_allowed", "this path takes another method", allow);
+    return server_->respond_error(token, 405, "method_not_allowed", "this path takes another method", allow);
   }
   if (route.kind == AdminRoute::Kind::Page) return serve_page(token, head);
   serve_backend(token, request, route);
@@ -99,10 +126,10 @@ bool AdminServer::refused(HttpToken token, const RequestHead& head) {
                             (site != nullptr && site->value != "same-origin" && site->value != "none");
   if (foreign_page || !host_is_ours(head.authority, beyond_loopback_, names_)) {
     count(counters_.foreign);
-    server_.respond_error(token, 403, "forbidden",
-                          foreign_page ? "this request comes from another site's page"
-                                       : "the Host field does not name this listener",
-                          {}, true);
+    server_->respond_error(token, 403, "forbidden",
+                           foreign_page ? "this request comes from another site's page"
+                                        : "the Host field does not name this listener",
+                           {}, true);
     return true;
   }
   if (token_.empty() || bearer_is(head.fields.value(HeaderId::Authorization), token_)) {
@@ -110,15 +137,15 @@ bool AdminServer::refused(HttpToken token, const RequestHead& head) {
   }
   count(counters_.unauthorized);
   const HeaderLine challenge[] = {{"WWW-Authenticate", "Bearer realm=\"dlb\""}};
-  server_.respond_error(token, 401, "unauthorized", "the token of admin-token-file is needed", challenge,
-                        true);
+  server_->respond_error(token, 401, "unauthorized", "the token of admin-token-file is needed", challenge,
+                         true);
   return true;
 }
 
 void AdminServer::serve_page(HttpToken token, const RequestHead& head) {
   OwnPages::Page page = pages_.render(head.path, head.query, head.fields.value(HeaderId::Accept));
-  server_.respond(token, page.status, page.content_type, header_lines(page.extra),
-                  HttpBody::of(std::move(page.body)));
+  server_->respond(token, page.status, page.content_type, header_lines(page.extra),
+                   HttpBody::of(std::move(page.body)));
 }
 
 void AdminServer::serve_backend(HttpToken token, const HttpRequest& request, const AdminRoute& route) {
@@ -127,23 +154,29 @@ void AdminServer::serve_backend(HttpToken token, const HttpRequest& request, con
   const auto found = std::ranges::find_if(
       backends.members(), [&](std::uint32_t index) { return backends.at(index).id == route.backend; });
   if (found == backends.members().end()) {
-    return server_.respond_error(token, 404, "no_such_backend", "there is no backend of this id");
+    return server_->respond_error(token, 404, "no_such_backend", "there is no backend of this id");
   }
   Backend& backend = backends.at(*found);
-  if (route.changes() && !change(backends, backend, route, request.head.query)) {
-    return server_.respond_error(token, 400, "bad_request", "value is to be a number from 0 to 65535");
+  const Change done = route.changes() ? change(backends, backend, route, request.head.query) : Change::Done;
+  if (done == Change::BadValue)
+    return server_->respond_error(token, 400, "bad_request", "value is to be a number from 0 to 65535");
+  if (done == Change::Frozen) {
+    const HeaderLine retry[] = {{"Retry-After", "1"}};
+    return server_->respond_error(token, 503, "upgrading", "another process is taking over: ask it", retry,
+                                  true);
   }
   const HeaderLine headers[] = {kNoStore};
-  server_.respond(token, 200, HttpServer::kJson, headers, HttpBody::of(pages_.render_backend(backend)));
+  server_->respond(token, 200, HttpServer::kJson, headers, HttpBody::of(pages_.render_backend(backend)));
 }
 
-// False: the weight makes no sense.
-bool AdminServer::change(const BackendSet& backends, Backend& backend, const AdminRoute& route,
-                         std::string_view query) {
+AdminServer::Change AdminServer::change(const BackendSet& backends, Backend& backend, const AdminRoute& route,
+                                        std::string_view query) {
+  const std::lock_guard lock(mutex_);
+  if (frozen_) return Change::Frozen;
   const bool drains = route.kind == AdminRoute::Kind::Drain;
   if (route.kind == AdminRoute::Kind::Weight) {
     const auto weight = weight_value(query);
-    if (!weight) return false;
+    if (!weight) return Change::BadValue;
     backend.weight.store(*weight, kRelaxed);
     log_.info("weight changed by admin", {{"backend", backend.id}, {"weight", *weight}});
   } else {
@@ -154,13 +187,9 @@ bool AdminServer::change(const BackendSet& backends, Backend& backend, const Adm
     }
   }
   count(counters_.changes);
-  backends.note_change();
-  if (drains) {
-    events_.on_backend_out(backend.index);
-  } else {
-    events_.on_capacity_change(backend.index);
-  }
-  return true;
+  tell_of_setting(backends, backend, events_);
+  predecessor_.tell(describe_setting(backend) + '\n');
+  return Change::Done;
 }
 
 }  // namespace dlb::lb

@@ -11,37 +11,55 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/http_server.h"
 #include "common/log.h"
+#include "common/mailbox.h"
+#include "common/service_manager.h"
 #include "lb/admin_counters.h"
 #include "lb/admin_rules.h"
 #include "lb/backend_events.h"
 #include "lb/backend_set.h"
 #include "lb/configuration.h"
 #include "lb/options.h"
+#include "lb/predecessor.h"
 #include "lb/status_pages.h"
 
 namespace dlb::lb {
 
-// The listening socket that admin-listen asks for; no descriptor when it is off. A port that is in use is an
-// error when the option was given; by default it is only logged, since two balancers may share a machine.
-Result<Fd> open_admin_listener(const Options& options, const LoadedOptions& loaded, Log& log);
+// The listening socket that admin-listen asks for, out of `inherited` when it is there; no descriptor when it
+// is off. A port that is in use is an error when the option was given; by default it is only logged, since
+// two balancers may share a machine.
+Result<Fd> open_admin_listener(const Options& options, const LoadedOptions& loaded,
+                               InheritedSockets& inherited, Log& log);
 
-class AdminServer final : public HttpService {
+enum class AdminMail : std::uint8_t { Start, HandOver };
+
+class AdminServer final : public HttpService, public MailboxHandler<AdminMail> {
  public:
   static constexpr std::size_t kMaxConnections = 64;
 
   // `loop` is the control thread's; all references but `options`, those of the start, must outlive it. Made
-  // and destroyed while the loop does not run.
+  // and destroyed while the loop does not run. It accepts at once, but behind a predecessor from start() on:
+  // up to then that one answers.
   AdminServer(EventLoop& loop, Fd listener, const Options& options, const ConfigurationStore& configuration,
-              StatusPages& pages, BackendEvents& events, AdminCounters& counters, Log& log);
+              StatusPages& pages, BackendEvents& events, const Predecessor& predecessor,
+              AdminCounters& counters, Log& log);
   AdminServer(const AdminServer&) = delete;
   AdminServer& operator=(const AdminServer&) = delete;
 
-  std::uint16_t port() const { return server_.port(); }
+  // Any thread, during an upgrade. After freeze() nothing changes any more, posts are answered 503, until
+  // thaw(): what is told to the new process is all there is to tell. After hand_over() it is asked.
+  void freeze();
+  void thaw();
+  void hand_over() { std::ignore = mail_.post(AdminMail::HandOver); }
+  // Any thread; see above.
+  void start() { std::ignore = mail_.post(AdminMail::Start); }
+  void on_mail(AdminMail mail) override;
 
   void on_request(HttpToken token, const HttpRequest& request) override;
   void on_abandoned(HttpToken) override {}  // every answer is given at once
@@ -50,17 +68,25 @@ class AdminServer final : public HttpService {
   bool refused(HttpToken token, const RequestHead& head);
   void serve_page(HttpToken token, const RequestHead& head);
   void serve_backend(HttpToken token, const HttpRequest& request, const AdminRoute& route);
-  bool change(const BackendSet& backends, Backend& backend, const AdminRoute& route, std::string_view query);
+  enum class Change : std::uint8_t { Done, BadValue, Frozen };
+  Change change(const BackendSet& backends, Backend& backend, const AdminRoute& route,
+                std::string_view query);
 
+  EventLoop& loop_;
   const ConfigurationStore& configuration_;
   StatusPages& pages_;
   BackendEvents& events_;
+  const Predecessor& predecessor_;
   AdminCounters& counters_;
   Log& log_;
   const std::string token_;  // empty: none is asked for
   const bool beyond_loopback_;
   std::vector<std::string> names_;  // by which a Host field may name us, beside loopback
-  HttpServer server_;
+  std::mutex mutex_;                // of what freeze() freezes
+  bool frozen_ = false;
+  Fd listener_;  // until it accepts
+  std::optional<HttpServer> server_;
+  Mailbox<AdminMail> mail_;
 };
 
 }  // namespace dlb::lb

@@ -1,5 +1,5 @@
-// BackendEvents: what the control thread tells the data path. Called on the control thread; an implementation
-// passes it on by mailbox.
+// BackendEvents: what the control thread tells the data path, and in an upgrade the main thread. An
+// implementation passes it on by mailbox.
 #pragma once
 
 #include <cstdint>

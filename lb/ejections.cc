@@ -1,5 +1,6 @@
 #include "lb/ejections.h"
 
+#include <optional>
 #include <utility>
 
 namespace dlb::lb {
@@ -26,6 +27,19 @@ OutlierRules rules_of(const Options& options) {
 
 Ejections::Ejections(const Options& options, const BackendSet& backends, std::uint64_t seed)
     : enabled_(options.max_ejected_percent > 0), backends_(backends), detector_(rules_of(options), seed) {}
+
+void Ejections::take_over(TimePoint now) {
+  for (std::uint32_t i = 0; i < backends_.size(); ++i) {
+    const Backend& backend = backends_.at(i);
+    const std::int64_t until_ns = backend.ejected_until_ns.load(kRelaxed);
+    const std::uint32_t times = backend.ejection.times.load(kRelaxed);
+    if (until_ns == 0 && times == 0) continue;
+    const std::optional<TimePoint> until =
+        until_ns == 0 ? std::nullopt : std::optional(TimePoint(Duration(until_ns)));
+    if (enabled()) detector_.take_over(i, until, times, now);
+    publish(i, detector_.until(i).value_or(now));
+  }
+}
 
 void Ejections::apply(const Options& options, const BackendSet& backends, TimePoint now) {
   const bool enabled = options.max_ejected_percent > 0;

@@ -24,6 +24,9 @@ class Ejections {
   // `seed`: of the cooldowns' jitter.
   Ejections(const Options& options, const BackendSet& backends, std::uint64_t seed);
 
+  // At the start: goes on with what the backends' atomics hold of another process's (lb/handover.h).
+  void take_over(TimePoint now);
+
   // From now on, by these. Backends that stay keep their ejections; without ejection all end.
   void apply(const Options& options, const BackendSet& backends, TimePoint now);
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }

@@ -39,7 +39,8 @@ class HealthChecker::Check final : public HeapTimerHandler, public HttpProbeHand
         index_(index),
         backend_(owner.backends_->shared_at(index)),
         schedule_(owner.loop_.now(), owner.options_->health_interval, index, owner.backends_->size()),
-        streak_(static_cast<std::uint32_t>(owner.options_->failure_limit)),
+        streak_(static_cast<std::uint32_t>(owner.options_->failure_limit),
+                backend_->active_health.load(kRelaxed)),
         timer_(owner.timers_, *this),
         probe_(owner.loop_, owner.timers_, *this) {
     timer_.arm_at(schedule_.next());

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/service_manager.h"
 #include "lb/worker.h"
 
 namespace dlb::lb {
@@ -69,10 +70,13 @@ void Lifecycle::enter(State state) {
       return;
     case State::Serving:
       tell_workers(WorkerMail::Kind::StartAccepting);
+      notify_service_manager("READY=1");
+      if (when_serving_) when_serving_();
       return;
     case State::Notice:
       shared_.log.info("draining", {{"notice_ms", options()->drain_notice.count() / 1'000'000},
                                     {"connections", open_connections()}});
+      notify_service_manager("STOPPING=1");
       shared_.draining.store(true, std::memory_order_relaxed);
       pages_.set_draining();
       tell_workers(WorkerMail::Kind::BeginDrain);
@@ -101,6 +105,13 @@ void Lifecycle::enter(State state) {
       return;
   }
   timer_.arm_at(loop_.now() + kPoll);
+}
+
+void Lifecycle::hand_over() {
+  if (state_ != State::Serving) return;
+  shared_.draining.store(true, std::memory_order_relaxed);
+  close_idle_at_ = kNever;
+  enter(State::Draining);
 }
 
 void Lifecycle::on_signal(int) {

@@ -8,12 +8,17 @@
 //   Tunnels: they are closed one by one, spread over tunnel-drain-timeout ──▶ Cutting ──nothing left──▶
 //   Stopped
 //
+// An upgrade (upgrade.h) hands over instead: straight to Draining, with every connection that idles left to
+// its client for drain-timeout, since somebody else has the listening sockets.
+//
 // A second signal cuts at once. The listening socket is open from the start: who connects early waits in its
 // backlog.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -37,6 +42,10 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
   Lifecycle(EventLoop& loop, TimerHeap& timers, Shared& shared, StatusPages& pages);
 
   void start();
+  // Before start(): what is to be done as soon as this process accepts.
+  void when_serving(std::function<void()> done) { when_serving_ = std::move(done); }
+  // Another process accepts from now on: ends like a drain, without a notice.
+  void hand_over();
   void on_signal(int signal_number) override;
   void on_heap_timer(HeapTimer& timer) override;
 
@@ -63,6 +72,7 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
   TimePoint close_idle_at_{};  // kNever: done
   Duration tunnel_drain_timeout_{};
   State state_ = State::Warming;
+  std::function<void()> when_serving_;
   std::vector<std::uint64_t> tunnels_;  // of each worker, when their turn came
   std::uint64_t connections_cut_ = 0;
 };

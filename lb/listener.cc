@@ -14,13 +14,19 @@ constexpr int kBacklog = 4096;
 constexpr std::size_t kNotSentLowWatermark = 64 * 1024;
 
 Result<Fd> open_one(const std::string& text, std::string_view option, const Options& options,
-                    const LoadedOptions& loaded) {
+                    const LoadedOptions& loaded, InheritedSockets& inherited) {
   auto address = Address::parse(text);
   if (!address) return loaded.at(option, address.error().text);
   // Accepted sockets inherit the listener's options: nothing is to be set on each of them.
-  auto listener = listen_on(*address, kBacklog,
-                            {static_cast<std::size_t>(options.socket_read_buffer_bytes.bytes),
-                             static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes)});
+  const SocketBuffers buffers{static_cast<std::size_t>(options.socket_read_buffer_bytes.bytes),
+                              static_cast<std::size_t>(options.socket_write_buffer_bytes.bytes)};
+  if (Fd handed_over = inherited.take(*address)) {
+    if (!address->is_unix()) set_no_delay(handed_over.get());
+    set_socket_buffers(handed_over.get(), buffers);
+    set_not_sent_low_watermark(handed_over.get(), kNotSentLowWatermark);
+    return handed_over;
+  }
+  auto listener = listen_on(*address, kBacklog, buffers);
   if (!listener) {
     return loaded.at(option, listener.error().text + "; stop what uses the port or choose another address");
   }
@@ -30,11 +36,12 @@ Result<Fd> open_one(const std::string& text, std::string_view option, const Opti
 
 }  // namespace
 
-Result<std::vector<Listener>> open_listeners(const Options& options, const LoadedOptions& loaded) {
+Result<std::vector<Listener>> open_listeners(const Options& options, const LoadedOptions& loaded,
+                                             InheritedSockets& inherited) {
   std::vector<Listener> listeners;
   const auto open = [&](ListenerKind kind, const std::string& address,
                         std::string_view option) -> Result<void> {
-    auto fd = open_one(address, option, options, loaded);
+    auto fd = open_one(address, option, options, loaded, inherited);
     if (!fd) return fd.error();
     listeners.push_back({kind, std::string(option), std::move(*fd)});
     return {};

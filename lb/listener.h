@@ -11,6 +11,7 @@
 #include "common/fd.h"
 #include "common/option.h"
 #include "common/result.h"
+#include "common/service_manager.h"
 
 namespace dlb::lb {
 
@@ -30,8 +31,10 @@ struct Listener {
   std::uint32_t pool = 0;  // of Tcp and Wss: which of Shared::tunnel_pools
 };
 
-// Opens every listener of `options`. The error is one line that names the option and says what to do.
-Result<std::vector<Listener>> open_listeners(const Options& options, const LoadedOptions& loaded);
+// Opens every listener of `options`, or takes it out of `inherited`. The error is one line that names the
+// option and says what to do.
+Result<std::vector<Listener>> open_listeners(const Options& options, const LoadedOptions& loaded,
+                                             InheritedSockets& inherited);
 
 class ListenerHandler {
  public:
@@ -49,6 +52,8 @@ class ListenerAcceptor final : public AcceptHandler {
       : listener_(listener), handler_(handler), acceptor_(loop, listener.fd.get(), *this) {}
 
   void on_accept(Fd fd, const Address& peer) override { handler_.on_accept(listener_, std::move(fd), peer); }
+  // Connections that come from now on wake somebody else.
+  void stop_watching() { acceptor_.stop(); }
   // Takes one batch out of the backlog now; false when nothing was there.
   bool accept_batch();
 

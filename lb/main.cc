@@ -18,6 +18,8 @@
 
 #include "common/event_loop.h"
 #include "common/log.h"
+#include "common/pid_file.h"
+#include "common/service_manager.h"
 #include "common/signals.h"
 #include "common/socket.h"
 #include "lb/access_log.h"
@@ -25,14 +27,17 @@
 #include "lb/backend_events.h"
 #include "lb/control.h"
 #include "lb/descriptors.h"
+#include "lb/handover.h"
 #include "lb/lifecycle.h"
 #include "lb/listener.h"
 #include "lb/metric_rows.h"
 #include "lb/options.h"
+#include "lb/predecessor.h"
 #include "lb/reloader.h"
 #include "lb/shared.h"
 #include "lb/status_pages.h"
 #include "lb/tls_certificates.h"
+#include "lb/upgrade.h"
 #include "lb/worker.h"
 
 namespace dlb::lb {
@@ -65,23 +70,29 @@ class EventsToWorkers final : public BackendEvents {
 
 class Signals final : public SignalHandler {
  public:
-  Signals(Lifecycle& lifecycle, Reloader& reloader, Shared& shared)
-      : lifecycle_(lifecycle), reloader_(reloader), shared_(shared) {}
+  Signals(Lifecycle& lifecycle, Reloader& reloader, Upgrade& upgrade, Shared& shared)
+      : lifecycle_(lifecycle), reloader_(reloader), upgrade_(upgrade), shared_(shared) {}
   void on_signal(int number) override {
     switch (number) {
       case SIGUSR1:
+        upgrade_.pass_on(number);
         if (shared_.access_log != nullptr) shared_.access_log->reopen();
         return;
       case SIGHUP:
+        upgrade_.pass_on(number);
         return reloader_.request();
+      case SIGUSR2:
+        return upgrade_.request();
       default:
-        return lifecycle_.on_signal(number);
+        if (upgrade_.abandon()) lifecycle_.on_signal(number);
+        return;
     }
   }
 
  private:
   Lifecycle& lifecycle_;
   Reloader& reloader_;
+  Upgrade& upgrade_;
   Shared& shared_;
 };
 
@@ -100,12 +111,18 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   log_config.format = parse_log_format(options.log_format).value_or(LogFormat::Text);
   Log log(log_config);
   for (const std::string& warning : warnings) log.warn(warning);
-  auto listeners = open_listeners(options, loaded);
+  InheritedSockets inherited = InheritedSockets::from_environment();
+  TakenOver taken_over = TakenOver::from_environment();
+  auto listeners = open_listeners(options, loaded, inherited);
   if (!listeners) return fail(listeners.error().text, kExitFailed);
   resolve_workers(options);
 
-  auto admin_listener = open_admin_listener(options, loaded, log);
+  auto admin_listener = open_admin_listener(options, loaded, inherited, log);
   if (!admin_listener) return fail(admin_listener.error().text, kExitFailed);
+  for (const std::string& address : inherited.close_rest()) {
+    log.warn("a socket that was handed over is not used: no listener is configured there",
+             {{"address", address}});
+  }
   auto access_log = AccessLog::open(options, log);
   if (!access_log) {
     return fail(
@@ -116,6 +133,7 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   const DescriptorPlan descriptors = raise_descriptor_limit(options, options.backends.size(), log);
   const std::shared_ptr<const Configuration> first = first_configuration(std::move(options));
   const auto worker_count = static_cast<std::uint32_t>(first->options->workers);
+  take_over_backends(first->backends, *first->options, taken_over.backends);
   ConfigurationStore configuration(first);
   SystemSample system;
   MemoryState memory;
@@ -131,12 +149,16 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   pages.set_certificates(certificates);
   pages.set_reloads(&reloads);
   events.bind(shared.workers);
+  const Predecessor predecessor(std::move(taken_over.socket));
+  pages.set_predecessor(predecessor);
   AdminCounters admin_counters;
   pages.set_admin(admin_counters);
   std::optional<AdminServer> admin;
+  std::vector<int> more_listeners;
   if (*admin_listener) {
+    more_listeners.push_back(admin_listener->get());
     admin.emplace(control.loop(), std::move(*admin_listener), *first->options, configuration, pages, events,
-                  admin_counters, log);
+                  predecessor, admin_counters, log);
   }
 
   shared.client_cap = descriptors.client_cap;
@@ -154,8 +176,17 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   EventLoop loop;
   TimerHeap timers(loop);
   Lifecycle lifecycle(loop, timers, shared, pages);
-  Signals handler(lifecycle, reloader, shared);
-  SignalSource signals(loop, {SIGTERM, SIGINT, SIGHUP, SIGUSR1}, handler);
+  PidFile pid_file(first->options->pid_file);
+  lifecycle.when_serving([&] {
+    predecessor.tell_ready();
+    if (admin) admin->start();
+    if (auto written = pid_file.write(); !written)
+      log.error("the pid file can't be written", {log_key("error", written.error().text)});
+  });
+  Upgrade upgrade(loop, timers, sources, more_listeners, admin ? &*admin : nullptr, predecessor, events,
+                  shared, lifecycle);
+  Signals handler(lifecycle, reloader, upgrade, shared);
+  SignalSource signals(loop, {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}, handler);
 
   control.start();
   std::vector<std::thread> threads;
@@ -193,7 +224,7 @@ int main(int argc, char** argv) {
                 metrics_markdown(backend_metric_rows(), "backend").c_str());
     return 0;
   }
-  block_signals({SIGTERM, SIGINT, SIGHUP, SIGUSR1});
+  block_signals({SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2});
   Options options;
   auto loaded = load_options(kOptionTable, options, argc, argv, environ);
   if (!loaded) return fail(loaded.error().text, kExitUsage);

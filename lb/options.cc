@@ -63,6 +63,10 @@ constexpr OptionRow kRows[] = {
         {.min = 0, .max = 64, .apply = Apply::Restart, .help = "Data threads; 0: one per CPU of the quota."}),
     option<&Options::public_status>(
         "public-status", {.help = "Serve /lb/health, /lb/status and /lb/metrics on the public listener."}),
+    option<&Options::pid_file>(
+        "pid-file", {.unit = "file",
+                     .apply = Apply::Restart,
+                     .help = "Written when clients are accepted, removed at the end; empty: none."}),
 
     // Admin
     option<&Options::admin_listen>("admin-listen",

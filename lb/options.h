@@ -52,6 +52,8 @@ struct Options {
   std::int64_t workers = 1;   // 0: one per CPU of the quota
   bool public_status = true;  // the public listener serves /lb/health, /lb/status, /lb/metrics
 
+  std::string pid_file;  // "": none
+
   // Admin
   std::string admin_listen = "127.0.0.1:9180";  // "off": none
   std::string admin_token_file;

@@ -40,7 +40,17 @@ OutlierMonitor::OutlierMonitor(EventLoop& loop, TimerHeap& timers, const Options
       sample_timer_(timers, *this),
       end_timer_(timers, *this),
       ejections_(options, backends, seed) {
+  take_over_ejections(monotonic_now());
   apply(options, backends);
+}
+
+// Those that an upgrade has left in the backends' atomics.
+void OutlierMonitor::take_over_ejections(TimePoint now) {
+  ejections_.take_over(now);
+  cooldown_told_.resize(ejections_.backends().size());
+  for (std::uint32_t i = 0; i < cooldown_told_.size(); ++i)
+    cooldown_told_[i] = !ejections_.detector().ejected(i, now);
+  if (const auto next = ejections_.detector().next_end(now)) end_timer_.arm_at(*next);
 }
 
 void OutlierMonitor::apply(const Options& options, const BackendSet& backends) {

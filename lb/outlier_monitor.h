@@ -62,6 +62,7 @@ class OutlierMonitor final : public HeapTimerHandler, public MailboxHandler<std:
   void on_mail(std::uint32_t index) override;  // its ejection began, or is over
 
  private:
+  void take_over_ejections(TimePoint now);
   void note_recovery(Backend& backend, TimePoint now);
   void carry_out(std::uint32_t index, const OutlierDecision& decision, TimePoint now, std::string_view what);
   void tell(const Backend& backend, const OutlierDecision& decision, TimePoint now, std::string_view what);

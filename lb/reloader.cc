@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/cgroup.h"
+#include "common/service_manager.h"
 #include "lb/backend_changes.h"
 #include "lb/descriptors.h"
 #include "lb/worker.h"
@@ -97,12 +98,17 @@ void Reloader::on_mail(ReloadMail mail) {
   }
   thread_.join();
   reading_.reset();
-  if (!shared_.draining.load(kRelaxed)) mail.read->options == nullptr ? refuse(*mail.read) : take(*mail.read);
+  if (!shared_.draining.load(kRelaxed)) {
+    mail.read->options == nullptr ? refuse(*mail.read) : take(*mail.read);
+    notify_service_manager("READY=1");
+  }
   if (std::exchange(again_, false)) begin_reading();
 }
 
 void Reloader::begin_reading() {
   began_ = control_.loop().now();
+  char usec[64];
+  notify_service_manager("RELOADING=1\n" + std::string(monotonic_usec_line(usec)));
   reading_ = std::make_shared<Reading>();
   reading_->answer_to = &mail_;
   thread_ = std::thread([sources = sources_, reading = reading_] {

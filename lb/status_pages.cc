@@ -201,7 +201,7 @@ std::string status_json(const StatusView& view) {
   json.field("pid", static_cast<std::int64_t>(::getpid()));
   json.field("time", iso8601_utc(view.wall_us));
   json.field("uptime_seconds", seconds(view.now - view.started), 1);
-  json.field("draining", view.draining);
+  json.field("draining", view.draining).field("predecessor_drains", view.predecessor_drains);
   json.field("panic", in_panic(view.backends, view.options));
   json.field("memory_guard", guard_reason_name(view.memory.reason.load(kRelaxed)));
   json.field("policy", view.options.policy);
@@ -307,7 +307,8 @@ StatusView StatusPages::view(const Configuration& configuration) const {
                     .reloads = reloads_,
                     .generation = configuration.generation,
                     .configured_at_us = configuration.loaded_at_us,
-                    .admin = admin_};
+                    .admin = admin_,
+                    .predecessor_drains = predecessor_ != nullptr && predecessor_->alive()};
 }
 
 std::string StatusPages::render_backend(const Backend& backend) const {

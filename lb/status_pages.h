@@ -11,6 +11,7 @@
 
 #include "common/log.h"
 #include "lb/metric_rows.h"
+#include "lb/predecessor.h"
 #include "lb/shared.h"
 
 namespace dlb::lb {
@@ -37,6 +38,7 @@ struct StatusView {
   std::uint64_t generation = 1;                   // of the configuration
   std::int64_t configured_at_us = 0;              // likewise, since 1970
   const AdminCounters* admin = nullptr;           // null: all 0
+  bool predecessor_drains = false;                // the process that an upgrade has replaced is still there
 };
 
 // 200 when a backend is healthy and we are not stopping, else 503.
@@ -74,6 +76,7 @@ class StatusPages final : public OwnPages {
   void set_access_log(const AccessLog* log) { access_log_ = log; }
   void set_ejections(const OutlierCounters& ejections) { ejections_ = &ejections; }
   void set_admin(const AdminCounters& admin) { admin_ = &admin; }
+  void set_predecessor(const Predecessor& predecessor) { predecessor_ = &predecessor; }
   void set_certificates(const TlsCertificates* certificates) { certificates_ = certificates; }
   void set_reloads(const ReloadFigures* reloads) { reloads_ = reloads; }
   // Any thread: from now on /lb/health says 503.
@@ -99,6 +102,7 @@ class StatusPages final : public OwnPages {
   const OutlierCounters* ejections_ = nullptr;
   const ReloadFigures* reloads_ = nullptr;
   const AdminCounters* admin_ = nullptr;
+  const Predecessor* predecessor_ = nullptr;
   std::atomic<bool> draining_{false};
 };
 

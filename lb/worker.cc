@@ -331,6 +331,8 @@ void Worker::start_accepting() {
 void Worker::stop_accepting() {
   if (std::exchange(stopped_accepting_, true)) return;
   for (const auto& acceptor : acceptors_) {
+    acceptor->stop_watching();  // first: whoever comes behind the last look wakes another process, if there
+                                // is one
     for (int i = 0; i < kLastAccepts && acceptor->accept_batch(); ++i) continue;
   }
   acceptors_.clear();

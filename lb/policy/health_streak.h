@@ -17,8 +17,8 @@ enum class HealthState : std::uint8_t { Unknown, Up, Down };
 
 class HealthStreak {
  public:
-  explicit constexpr HealthStreak(std::uint32_t failure_limit)
-      : limit_(failure_limit == 0 ? 1 : failure_limit) {}
+  explicit constexpr HealthStreak(std::uint32_t failure_limit, HealthState known = HealthState::Unknown)
+      : limit_(failure_limit == 0 ? 1 : failure_limit), state_(known) {}
 
   // Takes a check's verdict; true when the state has changed.
   constexpr bool record(bool passed) {

@@ -23,6 +23,16 @@ void OutlierDetector::forget(std::uint32_t index) {
   if (index < states_.size()) states_[index] = {};
 }
 
+void OutlierDetector::take_over(std::uint32_t index, std::optional<TimePoint> until, std::uint32_t times,
+                                TimePoint now) {
+  State& one = state(index);
+  one = {};
+  if (until) one.until = std::min(*until, now + std::max(rules_.base, rules_.longest));
+  one.since = now;
+  one.times = times;
+  one.calm_since = now;
+}
+
 std::uint32_t OutlierDetector::bound(double max_percent, std::size_t backends) {
   if (max_percent <= 0) return 0;
   // The small addition keeps 34 % of 50 (in binary a little under 17) at 17.

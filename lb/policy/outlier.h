@@ -77,6 +77,10 @@ class OutlierDetector {
   // Nothing is known of `index` any more: another backend is there, or none.
   void forget(std::uint32_t index);
 
+  // What another process has known of `index`, which nothing is known of here: ejected until then, on
+  // probation when that is over, sound without it; and how often it counts as ejected.
+  void take_over(std::uint32_t index, std::optional<TimePoint> until, std::uint32_t times, TimePoint now);
+
   // An outcome of `index` that counts: of an exchange begun after its last ejection ended. `failed` may be
   // left out while the backend is sound and peers[index] has fewer than `failures_in_row` failures in a row.
   OutlierDecision failed(std::uint32_t index, std::span<const OutlierPeer> peers, TimePoint now);

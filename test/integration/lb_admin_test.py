@@ -43,12 +43,6 @@ class AdminCase(LbCase):
         return state
 
 
-def traffic_connections(backend):
-    """Open connections that have carried requests, idle ones too."""
-    with backend.lock:
-        return sum(connection.number > 0 for connection in backend._open)
-
-
 class Drain(AdminCase):
     def test_lb_20_drain_while_100_requests_run(self):
         """The drained server gets nothing new, all that ran on it ends well, its idle connections are closed."""
@@ -67,7 +61,7 @@ class Drain(AdminCase):
         self.assertEqual(self.act(balancer, "b", "weight?value=1")["weight"], 1)
         state = self.act(balancer, "a", "drain")
         self.assertEqual((state["state"], state["in_flight"], state["eligibility"]), ("draining", 100, "draining"))
-        wait_until(lambda: traffic_connections(a) == 100, 10, "a's idle connections to be closed")
+        wait_until(lambda: a.traffic_connections() == 100, 10, "a's idle connections to be closed")
         before = a.deliveries()
         with balancer.client() as client:
             for _ in range(50):
@@ -77,7 +71,7 @@ class Drain(AdminCase):
             response = client.read_response()
             self.assertEqual((response.status, response.complete, response.header("x-load-balancer-backend")), (200, True, "a"))
         self.assertEqual(a.deliveries(), before)
-        wait_until(lambda: traffic_connections(a) == 0, 10, "none of a's connections to be pooled")
+        wait_until(lambda: a.traffic_connections() == 0, 10, "none of a's connections to be pooled")
         self.assertEqual(self.act(balancer, "a", "ready")["state"], "ready")
         wait_until(lambda: balancer.fetch("/").header("x-load-balancer-backend") == "a", 10, "traffic at a")
 

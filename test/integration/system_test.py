@@ -179,6 +179,11 @@ class Local(Case):
             self.assertEqual(self.local("stop", "sys4")[0], 0)  # and we are still here
             self.up("sqlite")
             self.assertNotEqual(self.pid("sys4"), os.getpid())
+        with self.subTest("an upgrade"):
+            os.kill(pids["lb"], signal.SIGUSR2)
+            wait_until(lambda: self.pid("lb") != pids["lb"], 20, "lb.pid to name the new process")
+            self.assertRegex(self.local("status")[1], rf"lb +pid {self.pid('lb')} +port {self.base} +healthy")
+            pids["new lb"] = self.pid("lb")
         with self.subTest("bad usage"):
             for arguments in (("fly",), ("up", "--port-base", "x"), ("up", "--store", "paper"), ("up", "--backends", "0")):
                 self.assertEqual(self.local(*arguments)[0], 2, arguments)

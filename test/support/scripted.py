@@ -216,6 +216,11 @@ class ScriptedBackend:
         with self.lock:
             return sum(1 for request in self.requests if method is None or request.method == method)
 
+    def traffic_connections(self):
+        """Open connections that have carried requests, idle ones too."""
+        with self.lock:
+            return sum(connection.number > 0 for connection in self._open)
+
     def _accept(self, listener):
         while True:
             try:

@@ -357,3 +357,25 @@ TEST_CASE("random outcomes: bound and sound peer at every ejection") {
     }
   }
 }
+
+TEST_CASE("an ejection goes on where another process left it") {
+  Pool pool(4);
+  pool.detector.take_over(0, pool.now + 5s, 2, pool.now);
+  pool.detector.take_over(1, pool.now - 1s, 1, pool.now);
+  CHECK(pool.ejected(0));
+  CHECK(pool.probation(1));
+  CHECK(pool.detector.times(0) == 2);
+  CHECK(pool.detector.next_end(pool.now) == pool.now + 5s);
+  CHECK(pool.fail(2, 5).action == Action::Refused);  // the bound counts it
+  CHECK(pool.succeed(2).action == Action::None);
+  pool.now += 5s;
+  CHECK(pool.probation(0));
+  CHECK(pool.fail(0).times == 3);
+
+  pool.detector.take_over(2, pool.now + std::chrono::hours(24), 1, pool.now);
+  CHECK(pool.detector.until(2) == pool.now + OutlierRules{}.longest);
+  pool.detector.take_over(2, std::nullopt, 2, pool.now);
+  CHECK_FALSE(pool.detector.until(2));
+  pool.seconds(10);
+  CHECK(pool.detector.times(2) == 1);
+}
