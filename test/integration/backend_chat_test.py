@@ -2,11 +2,13 @@
 (B9, B10; cases CH-13, CH-15, CH-17 to CH-20, CH-23, CH-25, CH-27, CH-28). Resuming: backend_resume_test.py."""
 
 import json
+import subprocess
 import threading
 
 from case import main
 from chat_case import Chat
 from chat_client import Key, key_of, now, registration
+from programs import clean_environment
 from waiting import wait_until
 
 
@@ -246,9 +248,6 @@ class PostgresTogether(Together, Chat):
 
     def test_ch_27_a_row_that_commits_late_is_not_passed_over(self):
         """While a foreign transaction holds an earlier row, a later one waits; both are told in order."""
-        import subprocess
-        from programs import clean_environment
-
         self.scene(2)
         alice, bob = self.person("Alice", 0), self.person("Bob", 1)
         psql = subprocess.Popen(self.database.psql("-q"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -270,6 +269,12 @@ class PostgresTogether(Together, Chat):
             foreign, after = person.read_live(2)
             self.assertEqual((foreign["message-id"], foreign["msg"], foreign["error"]), ("foreign", None, "undecryptable"))
             self.assertEqual(after["message-id"], "after")
+
+
+class BalancedTogether(PostgresTogether):
+    """All of it through a balancer."""
+
+    balanced = True
 
 
 class SqliteErrors(Errors, Chat):

@@ -38,8 +38,7 @@ class Resume:
         def subscriber():
             try:
                 for turn in range(40):
-                    backend = self.backends[turn % 3]
-                    client = ChatClient(TlsClient(backend.ws_port) if turn % 2 else RawClient(backend.port))
+                    client = ChatClient(self.connect(turn % 3, turn % 2 == 1))
                     try:
                         message["after_sequence"] = seen[-1] if seen else 0
                         self.assertEqual(client.ask("registered", **message)["type"], "registered")

@@ -1,45 +1,28 @@
-"""WebSocket framing on /echo as bytes: directly, by TLS, and through the balancer, as HTTP upgrade and by wss-listen."""
+"""WebSocket framing as bytes, on /echo and at the chat: directly, by TLS, and through the balancer, as HTTP upgrade (plain and
+over its TLS) and by wss-listen. What else the Autobahn suite asks: backend_conformance_test.py."""
 
 import os
 
 from case import main
 from websocket import BINARY, PING, PONG, TEXT, WebSocket, closing, frame, hexed
-from websocket_case import Ways
+from websocket_case import Framing
 
 
-class Framing(Ways):
-    def setUp(self):
-        super().setUp()
-        self.scene()
-
-    def story(self, connect, sent):
-        """What comes back for some bytes, to the end."""
-        with WebSocket(connect()) as socket:
-            socket.client.send(sent)
-            return socket.rest()
-
-    def check_each(self, cases):
-        """Each `sent` in hex gets exactly `expected`, then the end, on every way; and a fresh connection works."""
-        for connect in self.each_way():
-            for sent, expected in cases:
-                with self.subTest(sent=sent):
-                    self.assertEqual(self.story(connect, hexed(sent)).hex(), hexed(expected).hex())
-            with WebSocket(connect()) as socket:
-                socket.send("still there")
-                self.assertEqual(socket.read_text(), "still there")
-        self.wait_gone()
-
+class Cases:
     def test_ch_01_unmasked_frames_fail(self):
         self.check_each([("81 02 68 69", "88 02 03EA"), ("81 02", "88 02 03EA"), ("88 00", "88 02 03EA")])
 
     def test_ch_02_utf8_over_fragments(self):
         for connect in self.each_way():
-            with WebSocket(connect()) as socket:
+            with WebSocket(connect(), self.path) as socket:
                 for part in ("01 81 MK E2", "00 81 MK 82", "80 81 MK AC"):
                     socket.send_hex(part)
-                self.assertEqual(socket.read_frame(), (TEXT, b"\xe2\x82\xac"))
+                self.check_answer(socket, "\u20ac")
                 socket.send_hex("81 83 MK EF BF BF")
-                self.assertEqual(socket.read_frame(), (TEXT, b"\xef\xbf\xbf"))
+                self.check_answer(socket, "\uffff")
+                for part in ("01 8A MK 7B2274797065223A22E2", "00 81 MK 82", "80 83 MK AC227D"):
+                    socket.send_hex(part)
+                self.check_answer(socket, '{"type":"\u20ac"}')
         self.check_each([("81 82 MK C3 28", "88 02 03EF"), ("01 81 MK E2 80 80 MK", "88 02 03EF"),
                          ("81 94 MK CE BA E1 BD B9 CF 83 CE BC CE B5 F4 90", "88 02 03EF")])
 
@@ -51,17 +34,18 @@ class Framing(Ways):
 
     def test_ch_05_pings(self):
         for connect in self.each_way():
-            with WebSocket(connect()) as socket:
+            with WebSocket(connect(), self.path) as socket:
                 socket.send_hex("89 84 MK 70696E67")
                 self.assertEqual(socket.client.read_exactly(6), hexed("8A 04 70696E67"))
                 socket.send_hex("01 81 MK 61 89 81 MK 70 80 81 MK 62")
-                self.assertEqual([socket.read_frame(), socket.read_frame()], [(PONG, b"p"), (TEXT, b"ab")])
+                self.assertEqual(socket.read_frame(), (PONG, b"p"))
+                self.check_answer(socket, "ab")
                 for index in range(10):
                     socket.send(str(index), PING)
                 self.assertEqual([socket.read_frame() for _ in range(10)], [(PONG, b"%d" % i) for i in range(10)])
                 socket.send("unasked", PONG)
                 socket.send("on")
-                self.assertEqual(socket.read_text(), "on")
+                self.check_answer(socket, "on")
         self.check_each([("89 FE 007E MK" + "00" * 126, "88 02 03EA"), ("09 80 MK", "88 02 03EA")])
 
     def test_ch_11_reserved_bits_and_offers(self):
@@ -69,15 +53,26 @@ class Framing(Ways):
                          ("8B 80 MK", "88 02 03EA")])
         offer = ["Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits", "Sec-WebSocket-Protocol: chat"]
         for connect in self.each_way():
-            with WebSocket(connect(), headers=offer) as socket:
+            with WebSocket(connect(), self.path, offer) as socket:
                 self.assertIsNone(socket.response.header("Sec-WebSocket-Extensions"))
                 self.assertIsNone(socket.response.header("Sec-WebSocket-Protocol"))
                 self.assertEqual(socket.response.header("X-Backend"), "sys2")
 
     def test_lengths_and_fragments(self):
         self.check_each([("81 FE 007D MK", "88 02 03EA"), ("82 FF 80", "88 02 03EA"), ("80 80 MK", "88 02 03EA"),
-                         ("01 81 MK 61 81 81 MK 62", "88 02 03EA"),
-                         ("82 FF 0000000001000001", "88 02 03F1")])  # 16 MiB and a byte, from the header alone
+                         ("01 81 MK 61 81 81 MK 62", "88 02 03EA"), (self.too_large, "88 02 03F1")])
+
+
+class EchoCases(Cases, Framing):
+    path, too_large = "/echo", "82 FF 0000000001000001"  # 16 MiB and a byte, from the header alone
+
+
+class ChatCases(Cases, Framing):
+    path, too_large = "/ws", "81 FF 0000000000080001"  # 512 KiB and a byte
+
+
+class Echo(Framing):
+    path = "/echo"
 
     def test_messages_of_all_sizes_in_any_cut(self):
         def echo(connect):
@@ -122,13 +117,14 @@ class Framing(Ways):
                 socket.client.send(frame("cut off")[:5])
         self.wait_gone()
         ended = self.figures()["ended"]
-        self.assertEqual(ended["peer"] + ended["broken"], 4)
+        self.assertEqual(ended["peer"] + ended["broken"], len(self.ways))
 
     def test_a_client_that_does_not_answer_our_close_is_not_waited_for(self):
         with WebSocket(self.ways["tls"]()) as socket:
             socket.send_hex("81 02")
             self.assertEqual(socket.rest(), hexed("88 02 03EA"))
             self.wait_gone()  # our end of the connection stays open
+
 
 
 if __name__ == "__main__":

@@ -4,22 +4,37 @@ import json
 
 from case import Case
 from chat_client import ChatClient, key_of
+from programs import post_message
 from raw import RawClient
 from tls import TlsClient, make_certificate
+from websocket_case import front
 
 
 class Chat(Case):
-    store = ""
+    """With `balanced` everybody comes through a balancer, each backend's number by a way of its own: wss-listen, plain HTTP,
+    HTTPS."""
+
+    store, balanced = "", False
 
     def scene(self, count=3, **options):
         if self.store == "postgres":
             options["tls_cert"], options["tls_key"] = make_certificate(self.folder)
         options.setdefault("ws_register_timeout", "2m")  # a signature takes a process, and that a while on a busy machine
         self.backends = self.chat_backends(count, self.store, wss=True, ws_plain=True, **options)
+        if self.balanced:
+            self.lb, self.through = front(self, *self.backends)
+
+    def connect(self, backend=0, tls=True, **options):
+        if self.balanced:
+            way = ("lb tls" if backend else "lb wss") if tls else "lb"
+            return self.through[way](**options)
+        return TlsClient(self.backends[backend].ws_port, **options) if tls else RawClient(self.http_port(backend), **options)
+
+    def http_port(self, backend):
+        return self.lb.port if self.balanced else self.backends[backend].port
 
     def client(self, backend=0, tls=True, **options):
-        port = self.backends[backend].ws_port if tls else self.backends[backend].port
-        client = ChatClient((TlsClient if tls else RawClient)(port, **options))
+        client = ChatClient(self.connect(backend, tls, **options))
         self.addCleanup(client.close)
         return client
 
@@ -32,7 +47,7 @@ class Chat(Case):
         return client
 
     def post(self, backend, text, message_id, name="Http"):
-        response = self.backends[backend].post({"client-name": name, "msg": text, "message-id": message_id})
+        response = post_message(self.http_port(backend), {"client-name": name, "msg": text, "message-id": message_id})
         return response, json.loads(response.body)
 
     def check_error(self, answer, code, message_id=None):
