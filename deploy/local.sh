@@ -243,6 +243,7 @@ start_backend() {
     echo "backend-id = \"$name\""
     echo "http-port = $(port_http "$i")"
     echo "ws-port = $(port_wss "$i")"
+    echo "public-wss-url = \"wss://localhost:$(port_wss_listen)/ws\""  # to the page: on the host that it came from
     echo "tls-cert = $(toml_string "$DIR/tls.crt")"
     echo "tls-key = $(toml_string "$DIR/tls.key")"
     echo "data-dir = $(toml_string "$DIR/data")"

@@ -58,13 +58,19 @@ class App {
     }
   }
 
-  // Where the chat may be, best first. A page that came by TLS tries its own origin: it may be the ws-port itself, or a
+  // Where the chat may be, best first. A page that came by TLS tries its own origin too: it may be the ws-port itself, or a
   // balancer that passes TLS through.
   static addresses({url, port}) {
-    if (url) return [url];
     const own = location.protocol === "https:" ? [`wss://${location.host}/ws`] : [];
-    const beside = `wss://${location.hostname}:${port}/ws`;
-    return [...new Set([...own, beside])];
+    const told = url ? [App.atThisHost(url), ...own] : [...own, `wss://${location.hostname}:${port}/ws`];
+    return [...new Set(told)];
+  }
+
+  // A loopback address is the server's word for "this machine": seen from a browser, the one that the page came from.
+  static atThisHost(url) {
+    const address = new URL(url);
+    if (["localhost", "127.0.0.1", "[::1]"].includes(address.hostname)) address.hostname = location.hostname;
+    return address.href;
   }
 
   // The page's address at the end that speaks TLS.

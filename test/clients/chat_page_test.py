@@ -170,6 +170,35 @@ class ChatPage(Case):
         self.shown(alice, "Alice on a terminal", "signed")
         self.no_problems()
 
+    def test_through_the_balancer(self):
+        """The page that came by plain HTTP through the balancer chats by its wss-listen, on the host that it came from."""
+        passed_through = free_port()
+        one, two = self.chat_backends(2, wss=True, public_wss_url=f"wss://localhost:{passed_through}/ws")
+        balancer = self.balancer(one, two, wss_listen=f"127.0.0.1:{passed_through}",
+                                 wss_backends=[f"127.0.0.1:{backend.ws_port}" for backend in (one, two)])
+        browser = self.browser("--host-resolver-rules=MAP chat.test 127.0.0.1")
+        alice = self.open(browser, f"http://127.0.0.1:{balancer.port}/")
+        bob = self.open(browser, f"https://127.0.0.1:{passed_through}/")
+        for page, name in ((alice, "Alice"), (bob, "Bob")):
+            self.join(page, name)
+        self.say(alice, "hello Bob")
+        self.shown(bob, "hello Bob", "signed")
+        self.say(bob, "hi Alice")
+        self.shown(alice, "hi Alice", "signed")
+        self.assertGreaterEqual(balancer.metrics()["connections"]["client"]["tunnel"], 2)
+        alice.reload()
+        alice.wait(READY)
+        for text in ("hello Bob", "hi Alice"):
+            self.shown(alice, text, "signed")
+        elsewhere = self.open(browser, f"http://chat.test:{balancer.port}/")
+        elsewhere.wait("!document.getElementById('notice').hidden")
+        self.assertEqual(elsewhere.run("document.getElementById('notice-link').href"), f"https://chat.test:{passed_through}/")
+        for page in (alice, bob):
+            page.run("location.href = 'about:blank'")
+        wait_until(lambda: sum(json.loads(backend.fetch("/metrics?format=json").body)["ws"]["sessions"]
+                               for backend in (one, two)) == 0, 20, "both to have left")
+        self.no_problems()
+
     def test_tampered_signatures_and_an_emptied_table(self):
         backend, = self.chat_backends(1, wss=True)
         page = self.open(self.browser(), f"https://127.0.0.1:{backend.ws_port}/")

@@ -47,7 +47,7 @@ def chat_page(_, __):
     """People in Chromium on the backends' chat page; it brings its own backends."""
     need("chromium", "chromium")
     run([sys.executable, f"{HERE}/chat_page_test.py"], timeout=600)
-    return "join, send, history, reload, restart, saved key, by HTTP, off this host"
+    return "join, send, history, reload, restart, saved key, by HTTP, off this host, by wss-listen"
 
 
 def websocket_backend(scene, base):
@@ -57,10 +57,30 @@ def websocket_backend(scene, base):
     return "; ".join(line for line in text.split("\n") if "conversations" in line).replace("127.0.0.1", "")
 
 
+def chat_by(test):
+    """Someone else's WebSocket client takes part in the chat; it brings its own backend and balancer."""
+    run([sys.executable, f"{HERE}/chat_clients_test.py", test], timeout=300)
+    return "register, signed send, receive, history, close: at a backend, by upgrades plain and TLS, by wss-listen"
+
+
+def chat_ws(_, __):
+    need_module("ws")
+    return chat_by("ChatClients.test_npm_ws")
+
+
+def chat_websockets(_, __):
+    try:
+        run(["/usr/bin/python3", "-c", "import websockets"])
+    except AssertionError:
+        raise Missing("python3-websockets: apt-get install python3-websockets") from None
+    return chat_by("ChatClients.test_python3_websockets")
+
+
 CLIENTS = [("curl", curl_client.drive, 2), ("http.client", python_client.drive, 2), ("wrk", load_tools.wrk, 2),
            ("h2load --h1", load_tools.h2load, 2), ("ab -k", load_tools.ab, 2), ("hey", load_tools.hey, 2),
            ("node http, undici", node, 2), ("chromium", browser.drive, 2), ("npm ws", websocket, 1),
-           ("npm ws, backend", websocket_backend, 1), ("chat page", chat_page, 1)]
+           ("npm ws, backend", websocket_backend, 1), ("npm ws, chat", chat_ws, 1),
+           ("websockets, chat", chat_websockets, 1), ("chat page", chat_page, 1)]
 
 
 def one(name, drive, base_index, seconds):

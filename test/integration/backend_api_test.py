@@ -152,7 +152,7 @@ class Api:
         self.assertEqual(self.send('{"client-name":"A","msg":"\\ud83d\\ude00"}'.encode()).status, 201)
         self.assertEqual(self.feed()["messages"][-1]["msg"], "😀")
 
-    def test_text_is_byte_exact(self):
+    def test_ch_20_text_is_byte_exact(self):
         texts = ["é", "e\u0301", "👨‍👩‍👧‍👦", "  spaces  ", "\u202eright to left", "\ufeffbom", "\u2028", "tab\tnl\nquote\"back\\",
                  "</script>", "\x01\x1f\x7f", "x" * 65536, "\U0010ffff", "\ufffe"]
         for text in texts:
@@ -299,8 +299,7 @@ class Api:
                 self.assertGreaterEqual(response.status, 400)
                 self.assertEqual(response.header("x-backend"), "sys2", response)
 
-    def test_expect_continue(self):
-        """CH-21"""
+    def test_ch_21_expect_continue(self):
         body = b'{"client-name":"A","msg":"x"}'
         with self.backend.client() as client:
             client.send(wire(f"POST /message HTTP/1.1|Host: a|Expect: 100-continue|Content-Length: {len(body)}||"))

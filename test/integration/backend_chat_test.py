@@ -1,5 +1,6 @@
 """The WSS chat over three backends and both stores: names, signed messages, fan-out, history, who is online, errors
-(B9, B10; cases CH-13, CH-15, CH-17 to CH-20, CH-23, CH-25, CH-27, CH-28). Resuming: backend_resume_test.py."""
+(B9, B10; cases CH-23, CH-25, CH-27, CH-28, also through the balancer). Resuming: backend_resume_test.py; what a message may
+hold: backend_cases_test.py."""
 
 import json
 import subprocess
@@ -12,8 +13,8 @@ from programs import clean_environment
 from waiting import wait_until
 
 
-class Together:
-    def test_messages_reach_everyone_once_and_in_order(self):
+class Cases:
+    def test_ch_25_messages_reach_everyone_once_and_in_order(self):
         self.scene()
         alice, bob, carol = [self.person(name, index) for index, name in enumerate(("Alice", "Bob", "Carol"))]
         ack = alice.post("m1", "hello, \U0001f600 \"all\"\n")
@@ -59,6 +60,16 @@ class Together:
         for person in people:
             self.assertEqual([row["message-id"] for row in person.read_live(2)], ["k1", "k2"])
 
+    def test_ch_28_messages_larger_than_a_notification(self):
+        self.scene(2)
+        alice, bob = self.person("Alice", 0), self.person("Bob", 1)
+        texts = ["x" * size for size in (7900, 7999, 8000, 60000)] + ["\U0001f600" * 2000, "\U0001f600" * 15000]
+        for index, text in enumerate(texts):
+            self.assertEqual(alice.post(f"m{index}", text)["type"], "ack")
+        self.assertEqual([row["msg"] for row in bob.read_live(len(texts))], texts)
+
+
+class Together:
     def test_who_is_online_and_whose_a_name_is(self):
         self.scene()
         key = key_of("Alice")
@@ -122,14 +133,6 @@ class Together:
         self.assertLess(len(json.dumps(page)), 512 * 1024)
         self.assertTrue(page["has_more"])
 
-    def test_ch_28_messages_larger_than_a_notification(self):
-        self.scene(2)
-        alice, bob = self.person("Alice", 0), self.person("Bob", 1)
-        texts = ["x" * size for size in (7900, 7999, 8000, 60000)] + ["\U0001f600" * 2000, "\U0001f600" * 15000]
-        for index, text in enumerate(texts):
-            self.assertEqual(alice.post(f"m{index}", text)["type"], "ack")
-        self.assertEqual([row["msg"] for row in bob.read_live(len(texts))], texts)
-
     def test_a_truncated_table_is_a_reset_for_all(self):
         self.scene(2)
         alice, bob = self.person("Alice", 0), self.person("Bob", 1)
@@ -176,31 +179,6 @@ class Errors:
         # The same registration again, by another session: harmless.
         self.assertEqual(self.client().ask("registered", **good)["type"], "registered")
 
-    def test_what_is_wrong_with_messages(self):
-        self.scene(1)
-        alice = self.person("Alice")
-        signed = alice.signed("m", "text")
-        wrong_salt = {**signed, "signature": alice.key.sign("dlb-message-v1", "Alice", "m", "text", salt=20)}
-        for code, wrong in (("bad_signature", {**signed, "msg": "other"}), ("bad_signature", {**signed, "signature": "AAAA"}),
-                            ("bad_signature", {**signed, "signature": "?"}), ("bad_signature", wrong_salt),
-                            ("bad_request", {**signed, "msg": ""}), ("bad_request", {**signed, "msg": None}),  # CH-19
-                            ("bad_request", {**signed, "msg": "x\0y"}),  # CH-13
-                            ("too_large", {**signed, "msg": "x" * 65533 + "\U0001f600"})):  # CH-20
-            self.check_error(alice.ask("ack", **wrong), code, "m")
-        self.check_error(alice.ask("ack", **{**signed, "message_id": "x" * 129}), "bad_request", "x" * 129)  # CH-18
-        self.check_error(alice.ask("ack", **{**signed, "message_id": "a\0b"}), "bad_request", "a\0b")
-        # CH-15: the text that would be shown is not the one that was signed.
-        alice.socket.send(json.dumps(signed)[:-1].replace("message_id", "message-id") + ',"msg":"shown"}')
-        self.check_error(alice.read(), "bad_request", "m")
-        alice.socket.send('{"type":"message","msg":' + "[" * 100000)  # CH-17
-        self.check_error(alice.read(), "bad_json")
-        self.assertEqual(json.loads(self.backends[0].fetch("/feed").body)["count"], 0)
-        for text in (" ", "\n\t", "\u200b", "x" * 65532 + "\U0001f600", "e\u0301 \U0001f468\u200d\U0001f469\u200d\U0001f467"):
-            self.assertEqual(alice.post(f"t{ord(text[0])}", text)["type"], "ack")
-        texts = [row["msg"] for row in alice.read_live(5)]
-        self.assertEqual(texts[3], "x" * 65532 + "\U0001f600")
-        self.assertEqual(texts[4], "e\u0301 \U0001f468\u200d\U0001f469\u200d\U0001f467")
-
     def test_reserved_names_and_backends_that_do_not_tell_each_other(self):
         self.scene(2, reserve_names=True, enable_cluster_websocket=False)
         alice = self.person("Alice")
@@ -228,7 +206,7 @@ class Errors:
         self.assertEqual(alice.ask("pong", type="ping"), {"type": "pong"})
 
 
-class SqliteTogether(Together, Chat):
+class SqliteTogether(Cases, Together, Chat):
     store = "sqlite"
 
     def truncate(self):
@@ -240,11 +218,8 @@ class SqliteTogether(Together, Chat):
         database.close()
 
 
-class PostgresTogether(Together, Chat):
+class PostgresCases(Cases, Chat):
     store = "postgres"
-
-    def truncate(self):
-        self.database.query("TRUNCATE chat_messages RESTART IDENTITY")
 
     def test_ch_27_a_row_that_commits_late_is_not_passed_over(self):
         """While a foreign transaction holds an earlier row, a later one waits; both are told in order."""
@@ -271,9 +246,14 @@ class PostgresTogether(Together, Chat):
             self.assertEqual(after["message-id"], "after")
 
 
-class BalancedTogether(PostgresTogether):
-    """All of it through a balancer."""
+class PostgresTogether(Together, Chat):
+    store = "postgres"
 
+    def truncate(self):
+        self.database.query("TRUNCATE chat_messages RESTART IDENTITY")
+
+
+class BalancedCases(PostgresCases):
     balanced = True
 
 

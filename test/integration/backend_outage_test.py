@@ -7,15 +7,16 @@ import threading
 import time
 
 from case import Case, main
-from programs import ChatBackend
+from programs import ChatBackend, post_message
 from waiting import TIME_FACTOR, pause, wait_until
 
 OUTAGE = float(os.environ.get("DLB_OUTAGE_SECONDS", "1"))
 
 
 class Outage(Case):
-    def outage(self, immediate):
+    def outage(self, immediate, balanced=False):
         backends = self.chat_backends(3, "postgres")
+        ports = [self.balancer(*backends).port] * 3 if balanced else [backend.port for backend in backends]
         acknowledged, statuses, problems = {}, collections.Counter(), []
         lock, stop, away = threading.Lock(), threading.Event(), threading.Event()
 
@@ -25,7 +26,7 @@ class Outage(Case):
                 index += 1
                 message = {"client-name": "w", "msg": f"{number} {index}", "message-id": f"{number}-{index}"}
                 while not stop.is_set():
-                    response = backends[number % 3].post(message)
+                    response = post_message(ports[number % 3], message)
                     with lock:
                         statuses[response.status] += 1
                     if response.status in (200, 201):
@@ -36,7 +37,7 @@ class Outage(Case):
                         problems.append(response)
                         return
                     error = json.loads(response.body)["error"]
-                    if error not in ("unavailable", "outcome_unknown"):
+                    if response.header("x-backend") and error not in ("unavailable", "outcome_unknown"):
                         problems.append(error)
                     pause(0.02)
 
@@ -92,11 +93,14 @@ class Outage(Case):
         except Exception as error:  # noqa: BLE001
             problems.append(error)
 
-    def test_fast_shutdown(self):
+    def test_ch_30_fast_shutdown(self):
         self.outage(False)
 
-    def test_immediate_shutdown(self):
+    def test_ch_30_immediate_shutdown(self):
         self.outage(True)
+
+    def test_ch_30_through_the_balancer(self):
+        self.outage(True, balanced=True)
 
     def test_start_with_the_database_away(self):
         backends = self.chat_backends(1, "postgres")
@@ -111,8 +115,8 @@ class Outage(Case):
         late.wait_healthy(5)
         self.assertEqual(late.post({"client-name": "A", "msg": "x"}).status, 201)
 
-    def test_a_killed_session_is_replaced(self):
-        """CH-31 in part: the sessions of one backend are terminated; writes go on at once."""
+    def test_ch_31_a_killed_session_is_replaced(self):
+        """The sessions of one backend are terminated; writes go on at once."""
         backend = self.chat_backends(1, "postgres")[0]
         for index in range(5):
             self.database.query("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'chat_user' and "

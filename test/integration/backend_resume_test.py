@@ -7,9 +7,63 @@ import threading
 from case import main
 from chat_case import Chat
 from chat_client import ChatClient, key_of, registration
-from raw import RawClient
-from tls import TlsClient
 from waiting import wait_until
+
+
+class Cases:
+    def test_ch_24_no_gap_and_no_repeat_over_a_hundred_reconnects(self):
+        """While 500 messages a second come in."""
+        self.scene()
+        message = registration(key_of("Alice"), "Alice", after_sequence=0)
+        seen, total = [], 2000
+
+        def come_and_go(turn):
+            client = ChatClient(self.connect(turn % 3, turn % 2 == 1))
+            try:
+                message["after_sequence"] = seen[-1] if seen else 0
+                self.assertEqual(client.ask("registered", **message)["type"], "registered")
+                resumed = client.read_until("resumed", "error", "reset")
+                self.assertEqual(resumed["type"], "resumed", resumed)
+                self.assertEqual(resumed["count"], len(client.live))
+                through = client.live[-1]["sequence"] if client.live else message["after_sequence"]
+                self.assertEqual(resumed["through_sequence"], through)
+                if turn % 4 == 3:  # some live rows too
+                    client.read_live(min(resumed["count"] + 5, total - len(seen)))
+                seen.extend(row["sequence"] for row in client.live)
+            finally:
+                client.close()
+
+        self.together(lambda: [come_and_go(turn) for turn in range(100)],
+                      lambda: self.load("-users", "50", "-interval-min", "60ms", "-interval-max", "140ms", "-requests", str(total)))
+        come_and_go(0)  # the last ones, after all is written
+        feed = json.loads(self.backends[0].fetch("/feed").body)["messages"]
+        self.assertEqual(len(feed), total)
+        self.assertEqual(seen, [row["sequence"] for row in feed])
+
+    def test_ch_07_a_slow_consumer_is_cut_and_can_resume(self):
+        """Alone: the others have everything, and it gets what it missed when it comes back."""
+        self.scene(1, ws_queue_max_bytes="64KiB")
+        fast = self.person("Fast")
+        slow = self.client(tls=False, receive_buffer=4096)
+        slow.register(key_of("Slow"), "Slow")
+        count = 0
+
+        def figures():
+            return json.loads(self.backends[0].fetch("/metrics?format=json").body)["ws"]["ended"]["slow_consumer"]
+
+        while figures() == 0:
+            self.assertLess(count, 500, "the queue has no bound")
+            for _ in range(10):
+                self.assertEqual(self.post(0, "x" * 30000, f"m{count}")[0].status, 201)
+                count += 1
+                fast.read_live(count)
+        slow.close()
+        self.assertEqual([row["message-id"] for row in fast.live], [f"m{index}" for index in range(count)])
+        again = self.client()
+        again.register(key_of("Slow"), "Slow", after_sequence=0)
+        self.assertEqual(again.read_until("resumed")["count"], count)
+        self.assertEqual(again.live, fast.live)
+        self.assertEqual(figures(), 1)
 
 
 class Resume:
@@ -28,40 +82,6 @@ class Resume:
         finally:
             for client in clients:
                 client.close()
-
-    def test_ch_24_no_gap_and_no_repeat_over_many_reconnects(self):
-        self.scene()
-        key = key_of("Alice")
-        message = registration(key, "Alice", after_sequence=0)
-        stop, posted, seen = threading.Event(), [], []
-
-        def subscriber():
-            try:
-                for turn in range(40):
-                    client = ChatClient(self.connect(turn % 3, turn % 2 == 1))
-                    try:
-                        message["after_sequence"] = seen[-1] if seen else 0
-                        self.assertEqual(client.ask("registered", **message)["type"], "registered")
-                        resumed = client.read_until("resumed", "error", "reset")
-                        self.assertEqual(resumed["type"], "resumed", resumed)
-                        self.assertEqual(resumed["count"], len(client.live))
-                        through = client.live[-1]["sequence"] if client.live else message["after_sequence"]
-                        self.assertEqual(resumed["through_sequence"], through)
-                        if turn % 4 == 3:  # some live rows too
-                            client.read_live(resumed["count"] + 5)
-                        seen.extend(row["sequence"] for row in client.live)
-                    finally:
-                        client.close()
-            finally:
-                stop.set()
-
-        self.together(subscriber, lambda: self.publish(stop, posted, 50))
-        # The last ones, after all is written.
-        client = self.client(0)
-        client.ask("registered", **{**message, "after_sequence": seen[-1]})
-        client.read_until("resumed")
-        seen.extend(row["sequence"] for row in client.live)
-        self.assertEqual(seen, sorted(posted))
 
     def test_a_resume_within_a_session_holds_live_rows_back(self):
         self.scene(2)
@@ -107,40 +127,22 @@ class Resume:
         self.assertEqual(client.read_live(count + 1)[-1]["message-id"], "live")
 
 
-    def test_ch_07_a_slow_consumer_is_cut_and_can_resume(self):
-        """Alone: the others have everything, and it gets what it missed when it comes back."""
-        self.scene(1, ws_queue_max_bytes="64KiB")
-        fast = self.person("Fast")
-        slow = self.client(tls=False, receive_buffer=4096)
-        slow.register(key_of("Slow"), "Slow")
-        count = 0
-
-        def figures():
-            return json.loads(self.backends[0].fetch("/metrics?format=json").body)["ws"]["ended"]["slow_consumer"]
-
-        while figures() == 0:
-            self.assertLess(count, 500, "the queue has no bound")
-            for _ in range(10):
-                self.assertEqual(self.post(0, "x" * 30000, f"m{count}")[0].status, 201)
-                count += 1
-                fast.read_live(count)
-        slow.close()
-        self.assertEqual([row["message-id"] for row in fast.live], [f"m{index}" for index in range(count)])
-        again = self.client()
-        again.register(key_of("Slow"), "Slow", after_sequence=0)
-        self.assertEqual(again.read_until("resumed")["count"], count)
-        self.assertEqual(again.live, fast.live)
-        self.assertEqual(figures(), 1)
-
-
-class SqliteResume(Resume, Chat):
+class SqliteResume(Cases, Resume, Chat):
     store = "sqlite"
+
+
+class PostgresCases(Cases, Chat):
+    store = "postgres"
+
+
+class BalancedCases(PostgresCases):
+    balanced = True
 
 
 class PostgresResume(Resume, Chat):
     store = "postgres"
 
-    def test_a_database_that_is_away_is_told_and_comes_back(self):
+    def test_ch_30_a_database_that_is_away_is_told_and_comes_back(self):
         """B8 for sessions: errors that say so, no session ends, and afterwards all goes on without a gap."""
         self.scene(2)
         alice, bob = self.person("Alice", 0), self.person("Bob", 1)

@@ -1,12 +1,15 @@
 """CH-07: who stops reading the chat is cut at its bound, and costs the others nothing."""
 
 import json
+import select
 import threading
 
 from case import main
 from chat_case import Chat
 from chat_client import key_of
+from raw import RawClient, fetch
 from waiting import wait_until
+from websocket_case import front
 
 READERS, MESSAGES, CAP = 12, 250, 65536
 
@@ -43,6 +46,20 @@ class SlowReader(Chat):
         self.assertLess(len(stalled.socket.client.buffer), MESSAGES * 1000)
         for reader in readers:
             reader.close()
+
+    def test_ch_07_a_stalled_reader_of_the_feed_is_cut(self):
+        """By the backend, or by the balancer before it; others read on meanwhile."""
+        self.scene(1, client_write_timeout="1s")
+        for index in range(40):
+            self.assertEqual(self.post(0, "x" * 60000, f"m{index}")[0].status, 201)
+        balancer, _ = front(self, self.backends[0], client_write_timeout="1s")
+        for port in (self.backends[0].port, balancer.port):
+            with self.subTest(balanced=port == balancer.port), RawClient(port, receive_buffer=4096) as stalled:
+                stalled.send("GET /feed HTTP/1.1|Host: a||")
+                watch = select.poll()
+                watch.register(stalled.sock, 0)
+                wait_until(lambda: watch.poll(0), 20, "the stalled reader to be reset")
+                self.assertEqual(json.loads(fetch(port, "/feed").body)["count"], 40)
 
     def reader(self, name, tls, **options):
         client = self.client(0, tls, **options)

@@ -26,8 +26,8 @@ class Store:
         self.assertEqual(len({response.body for response in responses}), 1, "feeds differ")
         return json.loads(responses[0].body)["messages"]
 
-    def test_fifty_posts_of_one_id(self):
-        """CH-23: one row, one 201, 49 × 200 with the same sequence."""
+    def test_ch_23_fifty_posts_of_one_id(self):
+        """One row, one 201, 49 × 200 with the same sequence."""
         message = {"client-name": "Ann", "msg": "hello", "message-id": "one"}
         responses = self.together(*[lambda b=self.backends[index % 3]: b.post(message) for index in range(50)])
         self.assertEqual(collections.Counter(response.status for response in responses), {201: 1, 200: 49})
@@ -35,8 +35,8 @@ class Store:
         self.assertEqual(len(sequences), 1)
         self.assertEqual(len(self.feeds()), 1)
 
-    def test_fifty_posts_of_one_id_with_two_texts(self):
-        """CH-25: one content wins everywhere, the other gets 409 everywhere."""
+    def test_ch_25_fifty_posts_of_one_id_with_two_texts(self):
+        """One content wins everywhere, the other gets 409 everywhere."""
         for round_number in range(5):
             texts = ["first", "second"]
             responses = self.together(*[lambda i=index: self.backends[i % 3].post(
@@ -242,8 +242,8 @@ class PostgresStore(Store, Case):
         self.assertEqual([message["msg"] for message in self.feeds()], [f"new {index}" for index in range(5)])
         self.assertEqual(self.backends[1].fetch("/feed", headers=[("If-None-Match", tag)]).status, 200)
 
-    def test_a_foreign_insert_held_open_hides_nothing(self):
-        """CH-27: while another writer's transaction is open, later rows may wait, but none is skipped for good."""
+    def test_ch_27_a_foreign_insert_held_open_hides_nothing(self):
+        """While another writer's transaction is open, later rows may wait, but none is skipped for good."""
         self.backends[0].post({"client-name": "A", "msg": "before", "message-id": "before"})
         table = self.messages_table()
         columns = [row[0] for row in self.database.query(

@@ -75,6 +75,8 @@ class Local(Case):
                 self.assertEqual(code, 0, out)
                 status = json.loads(fetch(self.base, "/lb/status").body)
                 self.assertEqual(len(status["backends"]), 3)
+                wss = json.loads(fetch(self.base, "/info").body)["wss"]
+                self.assertEqual(wss["url"], f"wss://localhost:{self.base + 1}/ws", "the page's chat is the balancer's")
                 for backend in status["backends"]:
                     # Each does real work; how much is the policy's business, and of the machine's moment.
                     self.assertGreater(backend["counters"]["requests"], requests * 0.05, backend["id"])

@@ -32,6 +32,7 @@ class Storm(Chat):
                 continue
             try:
                 last = done.is_set()
+                self.sessions.append(name)
                 answer = client.ask("registered", **registration(key, name, after_sequence=seen[-1] if seen else 0))
                 if answer["type"] != "registered":
                     continue  # the database is away for a moment
@@ -61,7 +62,7 @@ class Storm(Chat):
         self.scene(3, drain_notice="100ms")
         keys = [key_of(f"s{number}") for number in range(3 * SUBSCRIBERS)]
         stop, done, killed = threading.Event(), threading.Event(), []
-        seen = [[] for _ in keys]
+        seen, self.sessions = [[] for _ in keys], []
         threads = [threading.Thread(target=self.subscribe, daemon=True,
                                     args=(self.backends[number % 3].ws_port, f"s{number}", key, seen[number], done))
                    for number, key in enumerate(keys)]
@@ -87,7 +88,10 @@ class Storm(Chat):
             self.assertFalse(thread.is_alive(), "a subscriber hangs")
         for number, sequences in enumerate(seen):
             self.assertEqual(sequences, feed, f"subscriber {number}")
-        print(f"{len(feed)} messages, {sum(killed)} sessions terminated, {len(seen)} subscribers saw all of them once, in order\n"
+        retries = sum(json.loads(backend.fetch("/metrics?format=json").body)["write_queue"]["retries"]
+                      for backend in self.backends)
+        print(f"{len(feed)} messages, {sum(killed)} sessions terminated, {retries} batches sent again, {len(seen)} subscribers saw "
+              f"all of them once, in order, in {len(self.sessions)} sessions\n"
               + "\n".join(out.splitlines()[-12:]))
 
 

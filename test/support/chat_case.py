@@ -4,7 +4,7 @@ import json
 
 from case import Case
 from chat_client import ChatClient, key_of
-from programs import post_message
+from programs import post_message, program, run
 from raw import RawClient
 from tls import TlsClient, make_certificate
 from websocket_case import front
@@ -49,6 +49,14 @@ class Chat(Case):
     def post(self, backend, text, message_id, name="Http"):
         response = post_message(self.http_port(backend), {"client-name": name, "msg": text, "message-id": message_id})
         return response, json.loads(response.body)
+
+    def load(self, *arguments, timeout=60):
+        """Messages by loadgen, over all backends, to the end; none may fail."""
+        ports = [self.lb.port] if self.balanced else [backend.port for backend in self.backends]
+        urls = ",".join(f"http://127.0.0.1:{port}" for port in ports)
+        code, out, err = run([program("loadgen"), "-url", urls, "-out-dir", "", "-seed", "3", *arguments], timeout=timeout)
+        self.assertEqual(code, 0, out[-3000:] + err)
+        return out
 
     def check_error(self, answer, code, message_id=None):
         self.assertEqual((answer["type"], answer.get("code"), answer.get("message-id")), ("error", code, message_id), answer)

@@ -21,6 +21,7 @@ def front(case, *backends, **options):
     balancer = case.balancer(*backends, tls_listen=f"127.0.0.1:{tls}", tls_cert=certificate, tls_key=key,
                              wss_listen=f"127.0.0.1:{wss}",
                              wss_backends=[f"127.0.0.1:{backend.ws_port}" for backend in backends], **options)
+    balancer.tls_port, balancer.wss_port, balancer.certificate = tls, wss, certificate
     return balancer, {"lb": lambda **o: RawClient(balancer.port, **o), "lb tls": lambda **o: TlsClient(tls, **o),
                       "lb wss": lambda **o: TlsClient(wss, **o)}
 
