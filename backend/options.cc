@@ -32,11 +32,11 @@ constexpr OptionRow kRows[] = {
     option<&Options::enable_cluster_websocket>(
         "enable-cluster-websocket",
         {.help = "tell the other backends of new messages at once; false: they look once a second"}),
-    option<&Options::public_wss_url>(
-        "public-wss-url",
-        {.unit = "url",
-         .help = "wss:// address that /info tells browsers, a loopback one meaning the host that the page came from; "
-                 "empty: this host's ws-port"}),
+    option<&Options::public_wss_url>("public-wss-url",
+                                     {.unit = "url",
+                                      .help = "wss:// address that /info tells browsers, a loopback one "
+                                              "meaning the host that the page came from; "
+                                              "empty: this host's ws-port"}),
     option<&Options::database_url>(
         "database-url", {.unit = "libpq URI",
                          .secret = true,

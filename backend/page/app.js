@@ -230,12 +230,27 @@ class App {
     document.title = "dlb chat";
     this.link?.hurry();
   }
+
+  // Browsers keep a page that was left, with its socket, in case its reader comes back: meanwhile nobody is here.
+  leave() {
+    this.left = this.link?.verified === true && this.link.state !== "stopped";
+    if (!this.left) return;
+    this.link.stop();
+    this.unlink();
+  }
+
+  comeBack() {
+    if (this.left) this.link.start();
+    this.left = false;
+  }
 }
 
 PageStorage.open().then(storage => {
   const app = new App(storage);
   addEventListener("focus", () => app.focused());
   addEventListener("online", () => app.link?.hurry());
+  addEventListener("pagehide", () => app.leave());
+  addEventListener("pageshow", event => { if (event.persisted) app.comeBack(); });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) app.focused(); });
   app.start();
 });

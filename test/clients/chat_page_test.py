@@ -193,10 +193,21 @@ class ChatPage(Case):
         elsewhere = self.open(browser, f"http://chat.test:{balancer.port}/")
         elsewhere.wait("!document.getElementById('notice').hidden")
         self.assertEqual(elsewhere.run("document.getElementById('notice-link').href"), f"https://chat.test:{passed_through}/")
+
+        def sessions():
+            return sum(json.loads(backend.fetch("/metrics?format=json").body)["ws"]["sessions"] for backend in (one, two))
+
+        # Who leaves the page is not online any more, though the browser keeps it; and is back with it.
+        alice.run("location.href = 'about:blank'")
+        wait_until(lambda: sessions() == 1, 20, "Alice to have left")
+        self.say(bob, "where are you?")
+        self.shown(bob, "where are you?", "signed")
+        alice.run("history.back()")
+        alice.wait(READY)
+        self.shown(alice, "where are you?", "signed")
         for page in (alice, bob):
-            page.run("location.href = 'about:blank'")
-        wait_until(lambda: sum(json.loads(backend.fetch("/metrics?format=json").body)["ws"]["sessions"]
-                               for backend in (one, two)) == 0, 20, "both to have left")
+            browser.call("Target.closeTarget", targetId=page.target)
+        wait_until(lambda: sessions() == 0, 20, "both to have left")
         self.no_problems()
 
     def test_tampered_signatures_and_an_emptied_table(self):

@@ -34,7 +34,8 @@ class Cases:
                 client.close()
 
         self.together(lambda: [come_and_go(turn) for turn in range(100)],
-                      lambda: self.load("-users", "50", "-interval-min", "60ms", "-interval-max", "140ms", "-requests", str(total)))
+                      lambda: self.load("-users", "50", "-interval-min", "60ms", "-interval-max", "140ms",
+                                        "-requests", str(total)))
         come_and_go(0)  # the last ones, after all is written
         feed = json.loads(self.backends[0].fetch("/feed").body)["messages"]
         self.assertEqual(len(feed), total)

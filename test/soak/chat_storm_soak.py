@@ -90,8 +90,8 @@ class Storm(Chat):
             self.assertEqual(sequences, feed, f"subscriber {number}")
         retries = sum(json.loads(backend.fetch("/metrics?format=json").body)["write_queue"]["retries"]
                       for backend in self.backends)
-        print(f"{len(feed)} messages, {sum(killed)} sessions terminated, {retries} batches sent again, {len(seen)} subscribers saw "
-              f"all of them once, in order, in {len(self.sessions)} sessions\n"
+        print(f"{len(feed)} messages, {sum(killed)} sessions terminated, {retries} batches sent again, {len(seen)} subscribers "
+              f"saw all of them once, in order, in {len(self.sessions)} sessions\n"
               + "\n".join(out.splitlines()[-12:]))
 
 
