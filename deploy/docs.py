@@ -8,7 +8,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = {
-    "lb": (["--help-markdown"], ["--metrics-markdown"]),
+    "lb": (["--help-markdown"], ["ctl", "--help-markdown"], ["--metrics-markdown"]),
     "backend": (["--help-markdown"],),
     "loadgen": (["--help-markdown"], ["chat", "--help-markdown"]),
 }

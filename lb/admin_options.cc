@@ -7,10 +7,7 @@
 #include <string>
 
 namespace dlb::lb {
-namespace {
-
-// The first line of the file. It goes into header fields: printable ASCII without spaces.
-Result<std::string> read_token(const std::string& path) {
+Result<std::string> read_admin_token(const std::string& path) {
   std::ifstream file(path);
   if (!file) return Error{fmt::format("{}: can't be read", path)};
   std::string token;
@@ -22,8 +19,6 @@ Result<std::string> read_token(const std::string& path) {
   }
   return token;
 }
-
-}  // namespace
 
 Result<void> finish_admin_options(const LoadedOptions& loaded, Options& options) {
   options.admin_address = {};
@@ -37,7 +32,7 @@ Result<void> finish_admin_options(const LoadedOptions& loaded, Options& options)
     return loaded.at("admin-listen",
                      fmt::format("{} is not loopback: it needs admin-token-file", options.admin_listen));
   }
-  auto token = read_token(options.admin_token_file);
+  auto token = read_admin_token(options.admin_token_file);
   if (!token) return loaded.at("admin-token-file", token.error().text);
   options.admin_token = std::move(*token);
   return {};

@@ -27,6 +27,7 @@ std::string_view host_of(std::string_view authority) {
 
 AdminRoute admin_route(std::string_view path) {
   using Kind = AdminRoute::Kind;
+  if (path == "/lb/reload") return {Kind::Reload, {}};
   if (!path.starts_with(kBackends)) return {path.starts_with("/lb/") ? Kind::Page : Kind::Nothing, {}};
   path.remove_prefix(kBackends.size());
   Kind kind = Kind::Show;

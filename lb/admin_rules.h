@@ -19,11 +19,14 @@ struct AdminRoute {
     Drain,   // /lb/backends/ID/drain
     Ready,   // …/ready
     Weight,  // …/weight?value=N
+    Reload,  // /lb/reload
     Nothing,
   };
   Kind kind = Kind::Nothing;
   std::string backend;  // the id, decoded
-  bool changes() const { return kind == Kind::Drain || kind == Kind::Ready || kind == Kind::Weight; }
+  bool changes() const {
+    return kind == Kind::Drain || kind == Kind::Ready || kind == Kind::Weight || kind == Kind::Reload;
+  }
 };
 
 // The route of a path without its query. An id may hold slashes and %XX.

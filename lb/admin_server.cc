@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "common/json_writer.h"
 #include "common/socket.h"
 #include "lb/handover.h"
 #include "lb/metrics.h"
@@ -36,6 +37,12 @@ std::vector<HeaderLine> header_lines(std::string_view lines) {
     lines.remove_prefix(std::min(lines.size(), line.size() + 2));
   }
   return out;
+}
+
+void write_names(JsonWriter& json, std::string_view key, const std::vector<std::string>& names) {
+  json.key(key).begin_array();
+  for (const std::string& name : names) json.value(name);
+  json.end_array();
 }
 
 std::vector<std::string> own_names(const Options& options) {
@@ -115,7 +122,60 @@ void AdminServer::on_request(HttpToken token, const HttpRequest& request) {
     return server_->respond_error(token, 405, "method_not_allowed", "this path takes another method", allow);
   }
   if (route.kind == AdminRoute::Kind::Page) return serve_page(token, head);
+  if (route.kind == AdminRoute::Kind::Reload) return serve_reload(token);
   serve_backend(token, request, route);
+}
+
+void AdminServer::on_abandoned(HttpToken token) {
+  std::erase(reloads_asked_, token);
+  std::erase(reloads_begun_, token);
+}
+
+bool AdminServer::frozen() {
+  const std::lock_guard lock(mutex_);
+  return frozen_;
+}
+
+void AdminServer::respond_frozen(HttpToken token) {
+  const HeaderLine retry[] = {{"Retry-After", "1"}};
+  server_->respond_error(token, 503, "upgrading", "another process is taking over: ask it", retry, true);
+}
+
+void AdminServer::set_reloader(Reloader& reloader) {
+  reloader_ = &reloader;
+  reloader.set_watcher(*this);
+}
+
+void AdminServer::serve_reload(HttpToken token) {
+  if (reloader_ == nullptr || frozen()) return respond_frozen(token);
+  reloads_asked_.push_back(token);
+  reloader_->request();
+}
+
+// Whoever asks while the file is being read is answered by the next reading: this one may have read it
+// already.
+void AdminServer::on_reload_begins() {
+  reloads_begun_.insert(reloads_begun_.end(), reloads_asked_.begin(), reloads_asked_.end());
+  reloads_asked_.clear();
+}
+
+void AdminServer::on_reload_ends(const ReloadOutcome& outcome) {
+  const bool refused = !outcome.error.empty();
+  std::string body;
+  JsonWriter json(body);
+  json.begin_object();
+  if (refused) {
+    json.field("error", "bad_configuration").field("detail", outcome.error);
+  } else {
+    json.field("generation", outcome.generation);
+    write_names(json, "changed", outcome.changed);
+    write_names(json, "needs_restart", outcome.needs_restart);
+    json.field("backends_added", outcome.backends_added).field("backends_leaving", outcome.backends_leaving);
+  }
+  json.end_object();
+  const HeaderLine headers[] = {kNoStore};
+  for (const HttpToken token : std::exchange(reloads_begun_, {}))
+    server_->respond(token, refused ? 422 : 200, HttpServer::kJson, headers, HttpBody::of(body + '\n'));
 }
 
 // Who may not ask. Pages of other sites first: they learn nothing, not even that there is a token.
@@ -160,11 +220,7 @@ void AdminServer::serve_backend(HttpToken token, const HttpRequest& request, con
   const Change done = route.changes() ? change(backends, backend, route, request.head.query) : Change::Done;
   if (done == Change::BadValue)
     return server_->respond_error(token, 400, "bad_request", "value is to be a number from 0 to 65535");
-  if (done == Change::Frozen) {
-    const HeaderLine retry[] = {{"Retry-After", "1"}};
-    return server_->respond_error(token, 503, "upgrading", "another process is taking over: ask it", retry,
-                                  true);
-  }
+  if (done == Change::Frozen) return respond_frozen(token);
   const HeaderLine headers[] = {kNoStore};
   server_->respond(token, 200, HttpServer::kJson, headers, HttpBody::of(pages_.render_backend(backend)));
 }

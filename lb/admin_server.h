@@ -1,10 +1,12 @@
 // AdminServer: the admin listener (L13, L23), on the control thread: everything that changes state, and the
 // read-only pages. What may be asked for, and by whom: admin_rules.h.
 //
-//   POST /lb/backends/ID/drain    no new request or connection; what runs goes on, idle connections are
-//   closed POST /lb/backends/ID/ready    takes requests again, when its checks let it POST
-//   /lb/backends/ID/weight?value=N GET  /lb/backends/ID          each answers with the backend as /lb/status
-//   shows it GET  /lb/health, /lb/status, /lb/metrics
+//   POST /lb/backends/ID/drain    no new request or connection; what runs goes on, idle ones are closed
+//   POST /lb/backends/ID/ready    takes requests again, when its checks let it
+//   POST /lb/backends/ID/weight?value=N
+//   GET  /lb/backends/ID          each answers with the backend as /lb/status shows it
+//   POST /lb/reload               as SIGHUP; answers when it is in force, 422 when it was refused
+//   GET  /lb/health, /lb/status, /lb/metrics
 //
 // Bodies are not looked at. Refused: a foreign Host or Origin 403, without the token of admin-token-file 401.
 #pragma once
@@ -27,6 +29,7 @@
 #include "lb/configuration.h"
 #include "lb/options.h"
 #include "lb/predecessor.h"
+#include "lb/reloader.h"
 #include "lb/status_pages.h"
 
 namespace dlb::lb {
@@ -39,7 +42,7 @@ Result<Fd> open_admin_listener(const Options& options, const LoadedOptions& load
 
 enum class AdminMail : std::uint8_t { Start, HandOver };
 
-class AdminServer final : public HttpService, public MailboxHandler<AdminMail> {
+class AdminServer final : public HttpService, public MailboxHandler<AdminMail>, public ReloadWatcher {
  public:
   static constexpr std::size_t kMaxConnections = 64;
 
@@ -61,13 +64,21 @@ class AdminServer final : public HttpService, public MailboxHandler<AdminMail> {
   void start() { std::ignore = mail_.post(AdminMail::Start); }
   void on_mail(AdminMail mail) override;
 
+  // Before the loop runs: who reloads.
+  void set_reloader(Reloader& reloader);
+
   void on_request(HttpToken token, const HttpRequest& request) override;
-  void on_abandoned(HttpToken) override {}  // every answer is given at once
+  void on_abandoned(HttpToken token) override;
+  void on_reload_begins() override;
+  void on_reload_ends(const ReloadOutcome& outcome) override;
 
  private:
   bool refused(HttpToken token, const RequestHead& head);
   void serve_page(HttpToken token, const RequestHead& head);
   void serve_backend(HttpToken token, const HttpRequest& request, const AdminRoute& route);
+  void serve_reload(HttpToken token);
+  bool frozen();
+  void respond_frozen(HttpToken token);
   enum class Change : std::uint8_t { Done, BadValue, Frozen };
   Change change(const BackendSet& backends, Backend& backend, const AdminRoute& route,
                 std::string_view query);
@@ -82,7 +93,10 @@ class AdminServer final : public HttpService, public MailboxHandler<AdminMail> {
   const std::string token_;  // empty: none is asked for
   const bool beyond_loopback_;
   std::vector<std::string> names_;  // by which a Host field may name us, beside loopback
-  std::mutex mutex_;                // of what freeze() freezes
+  Reloader* reloader_ = nullptr;
+  std::vector<HttpToken> reloads_asked_;  // for one that has not begun
+  std::vector<HttpToken> reloads_begun_;  // for the one that is being read
+  std::mutex mutex_;                      // of what freeze() freezes
   bool frozen_ = false;
   Fd listener_;  // until it accepts
   std::optional<HttpServer> server_;

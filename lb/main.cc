@@ -4,6 +4,8 @@
 //   threads: main (signals, lifecycle) · control (checks, polls, samples, reloads) · one per worker (all
 //   traffic)
 //
+// `lb ctl …` is a program of its own: ctl.h.
+//
 // Exit codes: 0 drained, 1 failed at run time (port in use), 2 bad usage or configuration.
 #include <unistd.h>
 
@@ -26,6 +28,7 @@
 #include "lb/admin_server.h"
 #include "lb/backend_events.h"
 #include "lb/control.h"
+#include "lb/ctl.h"
 #include "lb/descriptors.h"
 #include "lb/handover.h"
 #include "lb/lifecycle.h"
@@ -172,6 +175,7 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
     pages.add_worker(workers.back()->metrics(), workers.back()->router());
   }
   Reloader reloader(sources, control, shared, reloads);
+  if (admin) admin->set_reloader(reloader);
 
   EventLoop loop;
   TimerHeap timers(loop);
@@ -214,6 +218,7 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
 int main(int argc, char** argv) {
   using namespace dlb;
   using namespace dlb::lb;
+  if (argc > 1 && std::string_view(argv[1]) == "ctl") return ctl_main(argc - 1, argv + 1, environ);
   if (argc == 2 && std::string_view(argv[1]) == "--metrics-markdown") {  // for the README
     std::printf("%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
                 metrics_markdown(tunnel_metric_rows()).c_str(),

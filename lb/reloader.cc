@@ -19,6 +19,7 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr std::size_t kMailboxCapacity = 2;
 constexpr std::int64_t kMaxWorkers = 64;  // a bit each in Shared::waiting_workers
 constexpr std::size_t kNamesLogged = 400;
+constexpr std::string_view kStopping = "this process is stopping: nothing is read again";
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
@@ -91,7 +92,12 @@ void Reloader::request() {
 void Reloader::on_mail(ReloadMail mail) {
   if (mail.read == nullptr) {
     requested_.store(false, std::memory_order_release);
-    if (shared_.draining.load(kRelaxed)) return shared_.log.info("SIGHUP: stopping, nothing is read again");
+    if (shared_.draining.load(kRelaxed)) {
+      shared_.log.info("SIGHUP: stopping, nothing is read again");
+      if (watcher_ != nullptr && reading_ == nullptr) watcher_->on_reload_begins();
+      if (reading_ == nullptr) end({.error = std::string(kStopping)});
+      return;
+    }
     if (reading_ == nullptr) return begin_reading();
     again_ = true;  // it may have read the file already
     return;
@@ -101,12 +107,15 @@ void Reloader::on_mail(ReloadMail mail) {
   if (!shared_.draining.load(kRelaxed)) {
     mail.read->options == nullptr ? refuse(*mail.read) : take(*mail.read);
     notify_service_manager("READY=1");
+  } else {
+    end({.error = std::string(kStopping)});
   }
   if (std::exchange(again_, false)) begin_reading();
 }
 
 void Reloader::begin_reading() {
   began_ = control_.loop().now();
+  if (watcher_ != nullptr) watcher_->on_reload_begins();
   char usec[64];
   notify_service_manager("RELOADING=1\n" + std::string(monotonic_usec_line(usec)));
   reading_ = std::make_shared<Reading>();
@@ -123,6 +132,11 @@ void Reloader::refuse(const ReadConfiguration& read) {
   figures_.last_error.set(read.error, wall_now_us());
   if (read.certificate_bad && shared_.certificates != nullptr) shared_.certificates->note_refused();
   shared_.log.error("reload refused: the configuration in force stays", {log_key("error", read.error)});
+  end({.error = read.error});
+}
+
+void Reloader::end(const ReloadOutcome& outcome) const {
+  if (watcher_ != nullptr) watcher_->on_reload_ends(outcome);
 }
 
 void Reloader::take(ReadConfiguration& read) {
@@ -156,6 +170,11 @@ void Reloader::take(ReadConfiguration& read) {
   settled_by_ = control_.loop().now() + after->monitor_timeout;
   publish(std::move(next));
   tell(changes, backends.added.size(), leaving_.size());
+  end({.generation = shared_.configuration.current()->generation,
+       .changed = changes.live,
+       .needs_restart = changes.restart,
+       .backends_added = backends.added.size(),
+       .backends_leaving = leaving_.size()});
 }
 
 void Reloader::tell(const OptionChanges& changes, std::size_t added, std::size_t leaving) const {

@@ -54,6 +54,26 @@ struct ReloadMail {
   std::shared_ptr<ReadConfiguration> read;  // null: a request
 };
 
+// What came of a reload.
+struct ReloadOutcome {
+  std::string error{};  // empty: the new configuration is in force
+  std::uint64_t generation = 0;
+  std::vector<std::string> changed{};        // options
+  std::vector<std::string> needs_restart{};  // options that stay as they were
+  std::size_t backends_added = 0;
+  std::size_t backends_leaving = 0;
+};
+
+// Who waits for what comes of a reload. Called on the control thread; each beginning is followed by one end.
+class ReloadWatcher {
+ public:
+  virtual void on_reload_begins() = 0;  // files are read from now on
+  virtual void on_reload_ends(const ReloadOutcome& outcome) = 0;
+
+ protected:
+  ~ReloadWatcher() = default;
+};
+
 class Reloader final : public MailboxHandler<ReloadMail>, public HeapTimerHandler {
  public:
   // Made before control.start(), destroyed after control.stop(). Everything must outlive it.
@@ -62,6 +82,8 @@ class Reloader final : public MailboxHandler<ReloadMail>, public HeapTimerHandle
   Reloader& operator=(const Reloader&) = delete;
   ~Reloader();
 
+  // Before control.start(). Must outlive the reloads.
+  void set_watcher(ReloadWatcher& watcher) { watcher_ = &watcher; }
   // Any thread.
   void request();
 
@@ -83,11 +105,13 @@ class Reloader final : public MailboxHandler<ReloadMail>, public HeapTimerHandle
   bool taken_over() const;
   std::uint64_t seen_by_all() const;
   void tell(const OptionChanges& changes, std::size_t added, std::size_t leaving) const;
+  void end(const ReloadOutcome& outcome) const;
 
   const OptionSources sources_;
   Control& control_;
   Shared& shared_;
   ReloadFigures& figures_;
+  ReloadWatcher* watcher_ = nullptr;
   Mailbox<ReloadMail> mail_;
   HeapTimer timer_;  // while settling, and until every worker has the configuration in force
   std::shared_ptr<Reading> reading_;

@@ -28,6 +28,8 @@ TEST_CASE("admin routes") {
   is("/lb/backends/a%2/ready", Kind::Ready, "a%2");
   is("/lb/backends/a%zz", Kind::Show, "a%zz");
   is("/lb/backends/", Kind::Nothing);
+  is("/lb/reload", Kind::Reload);
+  is("/lb/reload/", Kind::Page);
   is("/lb/backends//drain", Kind::Nothing);
   is("/lb/status", Kind::Page);
   is("/lb/backends", Kind::Page);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/option.h"
+#include "lb/ctl_options.h"
 #include "test/support/catch.h"
 
 namespace dlb::lb {
@@ -256,6 +257,10 @@ TEST_CASE("lb/README.md has every metric and option as declared") {
   const auto loaded = load_options(kOptionTable, options, 2, argv, environment);
   REQUIRE(loaded);
   CHECK_THAT(readme, Contains(loaded->help));
+  CtlOptions ctl;
+  const auto ctl_loaded = load_options(kCtlOptionTable, ctl, 2, argv, environment);
+  REQUIRE(ctl_loaded);
+  CHECK_THAT(readme, Contains(ctl_loaded->help));
 }
 
 TEST_CASE("the format of /lb/metrics by query, then by Accept") {
