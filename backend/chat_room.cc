@@ -19,7 +19,12 @@ ChatError overloaded() { return {"unavailable", "too many signatures wait to be 
 }  // namespace
 
 ChatRoom::ChatRoom(EventLoop& loop, WsServer& sockets, const ChatConfig& config)
-    : loop_(loop), sockets_(sockets), config_(config), timers_(loop), arrival_timer_(timers_, *this) {
+    : loop_(loop),
+      sockets_(sockets),
+      config_(config),
+      timers_(loop),
+      arrival_timer_(timers_, *this),
+      key_timers_(loop, config.key_idle) {
   loop_.add_turn_end_hook(*this);
 }
 
@@ -35,6 +40,11 @@ void ChatRoom::bind(MessageStore& store) {
 ChatRoom::Session* ChatRoom::find(WsToken token) {
   const auto found = sessions_.find(token);
   return found == sessions_.end() ? nullptr : &found->second;
+}
+
+std::size_t ChatRoom::parsed_keys() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(sessions_, [](const auto& entry) { return entry.second.key != nullptr; }));
 }
 
 void ChatRoom::on_open(WsToken token, const WsOpen&) { sessions_.try_emplace(token, token, config_); }
@@ -89,7 +99,7 @@ void ChatRoom::on_writable(WsToken token) {
   if (session == nullptr) return;
   while (!session->held.empty()) {
     if (!sockets_.send_answer(token, session->held.front())) return;
-    session->held.pop_front();
+    session->held.erase(session->held.begin());
   }
   update_reading(*session);
   if (session->replaying) continue_replay(*session);
@@ -205,13 +215,19 @@ void ChatRoom::verify(Session& session, ChatRegister request) {
     return register_failed(session,
                            {"bad_signature", "the signature is not that of public_key for this text"});
   }
-  session.key = std::make_unique<RsaPublicKey>(std::move(*key));
+  session.key_der = key->der();
   session.after_sequence = request.after_sequence;
   session.username = std::move(request.username);
-  store_->chat().claim(session.username, session.key->der(), ask(Asked::What::Claim, session.token));
+  store_->chat().claim(session.username, session.key_der, ask(Asked::What::Claim, session.token));
 }
 
 void ChatRoom::verify(Session& session, ChatMessage request) {
+  if (session.key == nullptr) {
+    auto key = RsaPublicKey::parse(session.key_der);
+    DLB_CHECK(key.has_value());  // it was parsed when it registered
+    session.key = std::make_unique<RsaPublicKey>(std::move(*key));
+  }
+  key_timers_.arm(session.key_timer);
   if (!session.key->verify(message_text(session.username, request.id, request.text), request.signature)) {
     ++counters_.bad_signatures;
     return message_failed(session, {"bad_signature", "the signature is not that of your key for this text"},
@@ -237,7 +253,7 @@ void ChatRoom::register_failed(Session& session, ChatError error) {
   unlist(session);
   session.state = State::Connected;
   session.username.clear();
-  session.key.reset();
+  session.key_der.clear();
   send_error(session, error);
   set_asking(session, false);
 }

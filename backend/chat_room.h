@@ -26,6 +26,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <variant>
+#include <vector>
 
 #include "backend/chat_input.h"
 #include "backend/chat_store.h"
@@ -34,6 +35,7 @@
 #include "common/event_loop.h"
 #include "common/rsa_pss.h"
 #include "common/timer_heap.h"
+#include "common/timer_list.h"
 #include "common/ws_server.h"
 
 namespace dlb::backend {
@@ -41,6 +43,7 @@ namespace dlb::backend {
 struct ChatConfig {
   std::int64_t history_limit = 100;
   double message_rate = 20;  // a second and session; 0: no limit
+  Duration key_idle{};       // who sent nothing for this time has his parsed key dropped; 0: never
 };
 
 // Counts since start.
@@ -91,24 +94,28 @@ class ChatRoom final : public WsService, public ChatStoreClient, public TurnEndH
   const ChatCounters& counters() const { return counters_; }
   std::size_t online() const { return names_.size(); }  // names, here
   std::size_t unverified() const { return unverified_.size(); }
+  std::size_t parsed_keys() const;  // looks at each session
 
  private:
   enum class State : std::uint8_t { Connected, Registering, Registered };
 
-  struct Session {
+  struct Session final : TimerHandler {
     Session(WsToken ws, const ChatConfig& config)
         : token(ws), bucket(config.message_rate, config.message_rate * 2) {}
+    void on_timer(Timer&) override { key.reset(); }  // who only listens needs none
 
     WsToken token;
     State state = State::Connected;
-    std::string username;  // when not Connected
-    std::unique_ptr<RsaPublicKey> key;
+    std::string username;               // when not Connected
+    std::string key_der;                // likewise; SubjectPublicKeyInfo
+    std::unique_ptr<RsaPublicKey> key;  // of key_der, ready to verify: some 5 KiB; null until it has sent
+    Timer key_timer{*this};
     std::optional<std::int64_t> after_sequence;  // of the register that is being answered
     TokenBucket bucket;
-    std::size_t unsettled = 0;    // messages that are read and not answered
-    bool asking = false;          // the store answers a request
-    bool paused = false;          // not read
-    std::deque<WsFramePtr> held;  // answers that found no room
+    std::size_t unsettled = 0;     // messages that are read and not answered
+    bool asking = false;           // the store answers a request
+    bool paused = false;           // not read
+    std::vector<WsFramePtr> held;  // answers that found no room, oldest first; a few
     bool live = false;
     bool listed = false;            // counted in names_
     std::int64_t seen_through = 0;  // rows up to this one have been sent by a replay, or were seen before it
@@ -175,6 +182,7 @@ class ChatRoom final : public WsService, public ChatStoreClient, public TurnEndH
   MessageStore* store_ = nullptr;
   TimerHeap timers_;
   HeapTimer arrival_timer_;
+  TimerList key_timers_;
   ChatInput input_;
   std::unordered_map<WsToken, Session> sessions_;
   std::unordered_map<std::uint64_t, Asked> asked_;

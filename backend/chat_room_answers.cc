@@ -75,7 +75,7 @@ void ChatRoom::on_owner(std::uint64_t token, const OwnerAnswer& answer) {
   if (session == nullptr) return;
   if (asked.what == Asked::What::Claim) {
     if (answer.kind != OwnerAnswer::Kind::Known) return register_failed(*session, unavailable());
-    if (answer.public_key != session->key->der()) {
+    if (answer.public_key != session->key_der) {
       return register_failed(*session, {"username_taken", "this name belongs to another key"});
     }
     return arrive(*session);

@@ -466,6 +466,7 @@ std::string HttpApi::metrics_text(bool as_json) const {
     view.chat = chat_->counters();
     view.chat_names = chat_->online();
     view.chat_unverified = chat_->unverified();
+    view.chat_parsed_keys = chat_->parsed_keys();
   }
   return as_json ? metrics_json(view, config_.backend_id) : metrics_prometheus(view, config_.backend_id);
 }

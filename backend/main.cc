@@ -149,7 +149,7 @@ int run(const Options& options) {
     servers.push_back(&*ws_port);
   }
   WsServer sockets(loop, ws_server_options(options));
-  ChatRoom chat(loop, sockets, {options.history_limit, options.ws_message_rate});
+  ChatRoom chat(loop, sockets, {options.history_limit, options.ws_message_rate, options.ws_ping_interval});
   if (options.enable_websocket || options.ws_plain) chat.bind(**store);
   EchoService echo(sockets);
   sockets.add_route(chat_route(options, chat));

@@ -34,6 +34,7 @@ struct MetricsView {
   ChatCounters chat{};
   std::uint64_t chat_names = 0;
   std::uint64_t chat_unverified = 0;
+  std::uint64_t chat_parsed_keys = 0;
   std::uint64_t ws_open = 0;
   std::uint64_t ws_closing = 0;
   std::uint64_t ws_collected_bytes = 0;

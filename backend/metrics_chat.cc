@@ -16,6 +16,11 @@ constexpr MetricRow kRows[] = {
                                                              .kind = kGauge,
                                                              .json = "chat.unverified",
                                                              .help = "Signatures that wait to be verified."}),
+    metric<[](const View& v) { return v.chat_parsed_keys; }>(
+        {.name = "dlb_backend_chat_parsed_keys",
+         .kind = kGauge,
+         .json = "chat.parsed_keys",
+         .help = "Sessions whose key is held ready: those that sent within ws-ping-interval."}),
     metric<[](const View& v) { return v.chat.registered; }>({.name = "dlb_backend_chat_registered_total",
                                                              .json = "chat.registered",
                                                              .help = "Sessions that registered."}),

@@ -70,6 +70,23 @@ class Cases:
 
 
 class Together:
+    def parsed_keys(self):
+        return json.loads(self.backends[0].fetch("/metrics?format=json").body)["chat"]["parsed_keys"]
+
+    def test_who_was_silent_for_long_is_still_believed(self):
+        """The parsed key is dropped meanwhile."""
+        self.scene(1, ws_ping_interval="50ms", ws_pong_timeout="1m")
+        alice = self.person("Alice")
+        self.assertEqual(alice.post("m", "here")["type"], "ack")
+        for number in range(2):
+            wait_until(lambda: self.parsed_keys() == 0, 10, "the key to be dropped")
+            self.assertEqual(alice.post(f"m{number}", "still here")["type"], "ack")
+        forged = alice.signed("m9", "not signed by her")
+        forged["signature"] = alice.signed("m9", "signed by her")["signature"]
+        wait_until(lambda: self.parsed_keys() == 0, 10, "the key to be dropped")
+        alice.say(**forged)
+        self.check_error(alice.read_until("error"), "bad_signature", "m9")
+
     def test_who_is_online_and_whose_a_name_is(self):
         self.scene()
         key = key_of("Alice")
