@@ -35,7 +35,7 @@ void add_counters(BackendCounters& to, const BackendCounters& from) {
   add_all<&C::requests, &C::responses_2xx, &C::responses_3xx, &C::responses_4xx, &C::responses_5xx,
           &C::connect_failures, &C::response_failures, &C::timeouts, &C::resets, &C::retried_away,
           &C::connections_opened, &C::connections_reused, &C::bytes_in, &C::bytes_out, &C::probes,
-          &C::probe_failures, &C::probes_skipped>(to, from);
+          &C::probe_failures, &C::probes_skipped, &C::health_changes, &C::drain_cuts>(to, from);
 }
 
 // Makes one set out of the current one; see change_backends().

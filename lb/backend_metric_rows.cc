@@ -178,6 +178,13 @@ constexpr MetricRow kBackendRows[] = {
     metric<kCounter<&C::probes_skipped>>({.name = "dlb_backend_probes_skipped_total",
                                           .json = "probes.skipped",
                                           .help = "Ticks at which the last one still ran."}),
+    metric<kCounter<&C::health_changes>>({.name = "dlb_backend_health_changes_total",
+                                          .json = "health_changes",
+                                          .help = "Times that it came up or went down."}),
+    metric<kCounter<&C::drain_cuts>>(
+        {.name = "dlb_backend_drain_cuts_total",
+         .json = "drain_cuts",
+         .help = "Requests that it broke off while it drained, and that no other backend answered."}),
 };
 
 // Everything from here on is told by /lb/status as `counters`.

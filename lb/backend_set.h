@@ -80,6 +80,8 @@ struct BackendCounters {
   std::atomic<std::uint64_t> connections_opened{0}, connections_reused{0};
   std::atomic<std::uint64_t> bytes_in{0}, bytes_out{0};  // from and to the backend
   std::atomic<std::uint64_t> probes{0}, probe_failures{0}, probes_skipped{0};
+  std::atomic<std::uint64_t> health_changes{0};  // to up, or to down
+  std::atomic<std::uint64_t> drain_cuts{0};  // exchanges that it failed, before the client, while it drained
 };
 
 // What outlier ejection (L12, lb/outlier_monitor.h) knows of a backend, beside Backend::ejected_until_ns.

@@ -122,6 +122,7 @@ class Exchange final : public TimerHandler, public QueueTicket {
   void retry();
   void count_failure(UpstreamFailure failure, int err);
   void note_backend_failed(std::string_view what);
+  void note_cut();
   void note_backend_succeeded();
   void wait_for(Wait wait, bool progress);
 

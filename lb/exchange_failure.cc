@@ -51,6 +51,12 @@ void Exchange::note_backend_failed(std::string_view what) {
                                    what);
 }
 
+// The client gets no whole answer for it. A backend that drains was to finish what it had.
+void Exchange::note_cut() {
+  const Backend& backend = worker_.backends().at(choice_.backend);
+  if (backend.taken_out()) count(backend.counters.drain_cuts);
+}
+
 void Exchange::note_backend_succeeded() {
   worker_.shared().outliers.succeeded(worker_.backends().at(choice_.backend), picked_, worker_.loop().now());
 }
@@ -100,6 +106,7 @@ void Exchange::upstream_failed(UpstreamFailure failure, int err) {
     }
     worker_.metrics().retries_refused.add();
   }
+  if (failure != UpstreamFailure::NoDescriptor) note_cut();
   release_upstream(false);
   switch (failure) {
     case UpstreamFailure::ConnectTimeout:
@@ -191,6 +198,7 @@ void Exchange::on_timer(Timer& timer) {
       note_end('s', 'D');
       count(worker_.backends().at(choice_.backend).counters.timeouts);
       if (status_ < 500) note_backend_failed("stopped in the middle of a response");
+      note_cut();
       return cut();
     case Wait::ClientWrite:
       return;

@@ -458,6 +458,7 @@ void Exchange::response_broken() {
   worker_.metrics().backend_resets.add();
   count(worker_.backends().at(choice_.backend).counters.response_failures);
   if (!ours && status_ < 500) note_backend_failed("broke off a response");
+  if (!ours) note_cut();
   if (response_waits() && (pipe_.bytes() > 0 ? write_pipe() : write_response()) == Step::Gone) return;
   cut();
 }

@@ -163,8 +163,10 @@ void HealthChecker::note_connect_failure(Backend& backend, int err) {
   backend.last_error.set(errno_error("connect " + backend.address.to_string(), err).text, wall_now_us());
   // Whoever flips it tells the control thread, which logs and closes idle connections. A full mailbox loses
   // only that.
-  if (note_connect_failed(backend, failure_limit_.load(kRelaxed), monotonic_now()))
+  if (note_connect_failed(backend, failure_limit_.load(kRelaxed), monotonic_now())) {
+    count(backend.counters.health_changes);
     std::ignore = passive_mail_.post(backend.index);
+  }
 }
 
 void HealthChecker::note_connect_success(Backend& backend) { note_connect_succeeded(backend); }
@@ -217,6 +219,7 @@ void HealthChecker::publish(std::uint32_t index, const CheckVerdict& verdict, bo
   Backend& backend = backends_->at(index);
   const HealthChange change = publish_health(backend, checks_[index]->streak());
   if (change == HealthChange::Overruled) return;
+  if (change != HealthChange::None) count(backend.counters.health_changes);
   if (change == HealthChange::Up) {
     log_.info("backend up", {{"backend", backend.id}});
   } else if (change == HealthChange::Down) {
