@@ -16,11 +16,11 @@ class Chat(Case):
 
     store, balanced = "", False
 
-    def scene(self, count=3, **options):
+    def scene(self, count=3, start=True, **options):
         if self.store == "postgres":
             options["tls_cert"], options["tls_key"] = make_certificate(self.folder)
         options.setdefault("ws_register_timeout", "2m")  # a signature takes a process, and that a while on a busy machine
-        self.backends = self.chat_backends(count, self.store, wss=True, ws_plain=True, **options)
+        self.backends = self.chat_backends(count, self.store, wss=True, ws_plain=True, start=start, **options)
         if self.balanced:
             self.lb, self.through = front(self, *self.backends)
 

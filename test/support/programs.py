@@ -269,9 +269,11 @@ class ChatBackend(Program):
     def url(self):
         return f"http://127.0.0.1:{self.port}"
 
-    def launch(self):
+    def launch(self, within=""):
+        """`within`: the cgroup.procs file of the cgroup it runs in."""
+        before = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', within] if within else []
         extra = {"DATABASE_URL": self.store.url} if self.store else {}
-        self.spawn([program("backend"), "-c", self.config_path], clean_environment(**extra))
+        self.spawn([*before, program("backend"), "-c", self.config_path], clean_environment(**extra))
         return self
 
     def start(self, timeout=15):
