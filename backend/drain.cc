@@ -69,11 +69,10 @@ DrainState::Step DrainState::advance(TimePoint now, std::uint64_t running) {
     phase_ = Phase::Finishing;
     phase_begin_ = now;
     step.entered_finishing = true;
+    return step;
   }
   if (phase_ == Phase::Finishing && (running == 0 || now >= phase_begin_ + config_.timeout)) {
-    const bool entered_finishing = step.entered_finishing;
-    step = stop(running);
-    step.entered_finishing = entered_finishing;
+    return stop(running);
   }
   return step;
 }

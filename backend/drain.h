@@ -6,8 +6,9 @@
 //                         └───────────────────── second signal ───────┴───────────────────────────────▶
 //
 // Notice: /health and /healthz say 503 draining, the listener stays open, answers carry `Connection: close`.
-// Finishing: the listener is closed, nothing new comes in. Stopped: what still runs is cut, `cut` says how
-// much.
+// Finishing: the listener is closed, nothing new comes in; closing it and the idle connections may bring
+// requests to light that had arrived unseen, so the step that enters it never stops. Stopped: what still runs
+// is cut, `cut` says how much.
 //
 // Until a prober has heard "draining" it sends requests here, so the notice waits for those that are expected
 // to ask again. How long one is expected follows its own cadence: whoever looked once or in a burst must not
@@ -40,7 +41,7 @@ class DrainState {
   // What the caller must do because of a call; everything false: go on.
   struct Step {
     bool entered_notice = false;  // start answering "draining" and closing connections behind their answers
-    bool entered_finishing = false;  // close the listener and idle connections
+    bool entered_finishing = false;  // close the listener and idle connections, then advance() again
     bool entered_stopped = false;    // stop the loop
     std::uint64_t cut = 0;           // with entered_stopped: exchanges that had not ended
   };

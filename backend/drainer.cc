@@ -63,11 +63,13 @@ void Drainer::act(const DrainState::Step& step) {
   }
   if (step.entered_finishing) {
     for (HttpServer* server : servers_) {
+      server->accept_waiting();
       server->close_listener();
       server->close_idle();
     }
     log_.info("drain notice is over, listeners closed",
               {{"exchanges", exchanges()}, {"sockets", sockets_.open_sessions()}});
+    return act(state_.advance(loop_.now(), running()));
   }
   if (step.entered_stopped) {
     for (HttpServer* server : servers_) {

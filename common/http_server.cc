@@ -155,6 +155,15 @@ void HttpServer::run_handshakes() {
 
 void HttpServer::begin_drain() { draining_ = true; }
 
+void HttpServer::accept_waiting() {
+  if (!acceptor_) return;
+  acceptor_->stop();
+  for (std::uint64_t before = acceptor_->accepted();; before = acceptor_->accepted()) {
+    acceptor_->on_events(0);
+    if (acceptor_->accepted() == before) return;
+  }
+}
+
 void HttpServer::close_listener() {
   acceptor_.reset();
   listener_.reset();

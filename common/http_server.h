@@ -162,8 +162,10 @@ class HttpServer final : public AcceptHandler, public TurnEndHook {
   // until their next answer, their idle timeout or close_idle().
   void begin_drain();
   bool draining() const { return draining_; }
+  // The listener's last: takes whom the kernel has let connect already, since closing it would reset them.
+  void accept_waiting();
   void close_listener();  // idempotent
-  void close_idle();      // connections between requests
+  void close_idle();      // connections between requests; one whose next request has arrived goes on
   // Closes all connections at once, tells the service of requests it still holds; returns how many exchanges
   // (in progress, or being written) were cut.
   std::size_t cut_all();

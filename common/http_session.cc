@@ -1,5 +1,7 @@
 #include "common/http_session.h"
 
+#include <sys/epoll.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -101,10 +103,9 @@ void HttpSession::on_timer(Timer& timer) {
 void HttpSession::close_if_idle() {
   if (untouched()) return close();
   if (state_ != State::Idle) return;
-  if (transport_.read_ready()) {
-    parts_.idle.arm(timer_);
-    drive();
-  }
+  transport_.note_events(EPOLLIN);  // a look at what has come since the loop last waited
+  parts_.idle.arm(timer_);
+  drive();
   if (state_ == State::Idle) close();
 }
 

@@ -8,6 +8,7 @@ import threading
 
 from case import main
 from chat_case import Chat
+from programs import post_message
 from waiting import wait_until
 
 
@@ -31,7 +32,8 @@ class KeyRotation(Chat):
         index = 0
         while not stop.is_set():
             message_id = f"{number}-{index}"
-            status = self.post(0, f"text {message_id}", message_id)[0].status
+            message = {"client-name": "Http", "msg": f"text {message_id}", "message-id": message_id}
+            status = post_message(self.lb.port, message, [("Idempotency-Key", message_id)]).status  # so the balancer may retry
             if status in (200, 201):
                 acknowledged.append(message_id)
                 index += 1

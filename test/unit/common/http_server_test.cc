@@ -449,6 +449,26 @@ TEST_CASE("at the connection cap the oldest idle connection goes, busy ones stay
   CHECK(third.wait_for_answers(1));
 }
 
+TEST_CASE("a request that arrived unseen is answered before its connection or the listener goes",
+          "[http_server]") {
+  Fixture f;
+  RawClient kept = f.client();
+  REQUIRE(kept.send(get("/first")));
+  REQUIRE(kept.wait_for_answers(1));
+  f.server->begin_drain();
+  RawClient waiting = f.client();  // connected, as far as the kernel is concerned
+  REQUIRE(kept.send(get("/second")));
+  REQUIRE(waiting.send(get("/third")));
+  f.server->accept_waiting();
+  f.server->close_listener();
+  f.server->close_idle();
+  CHECK(kept.wait_for_answers(2));
+  CHECK(has(kept.received(), "/second|"));
+  CHECK(waiting.wait_for_answers(1));
+  CHECK(has(waiting.received(), "/third|"));
+  CHECK(f.settled());
+}
+
 TEST_CASE("draining: answers say close, the listener stays until it is closed", "[http_server]") {
   Fixture f;
   RawClient idle = f.client();
