@@ -1,5 +1,5 @@
-"""Encryption keys change under load: by restarts of one backend after another nothing is lost, and nobody sees a row that can't be
-read; without its old key a backend quarantines the old rows, counts them, and goes on (B4)."""
+"""Encryption keys change under load: by restarts of one backend after another nothing is lost, and nobody sees a row that
+can't be read; without its old key a backend quarantines the old rows, counts them, and goes on (B4)."""
 
 import base64
 import json

@@ -93,12 +93,14 @@ class SlowReaders(Chat):
             self.assertEqual(self.cgroup.oom_kills(), 0)
         for reader in readers:
             reader.close()
-        wait_until(lambda: json.loads(backend.fetch("/metrics?format=json").body)["connections"]["open"] < 10, 30, "them to be gone")
+        wait_until(lambda: json.loads(backend.fetch("/metrics?format=json").body)["connections"]["open"] < 10, 30,
+                   "them to be gone")
         if self.REPORT:
+            took = time.monotonic() - started
             print(f"{'cgroup' if self.cgroup else 'no cgroup'} of {self.LIMIT // MIB} MiB, history of {self.HISTORY // MIB} MiB, "
-                  f"{self.READERS} feed readers and {self.REPLAYS} replays: peak {peak / MIB:.1f} MiB, RSS {backend.rss() / MIB:.1f} "
-                  f"MiB, a message meanwhile took {max(times) * 1000:.0f} ms at most; {sum(whole) / MIB:.0f} MiB read in "
-                  f"{time.monotonic() - started:.1f} s")
+                  f"{self.READERS} feed readers and {self.REPLAYS} replays: peak {peak / MIB:.1f} MiB, RSS "
+                  f"{backend.rss() / MIB:.1f} MiB, a message meanwhile took {max(times) * 1000:.0f} ms at most; "
+                  f"{sum(whole) / MIB:.0f} MiB read in {took:.1f} s")
 
     def peak(self, backend):
         """Of the cgroup, page cache and all, or of the process alone."""
