@@ -250,7 +250,8 @@ void Reloader::settle() {
 
 void Reloader::on_heap_timer(HeapTimer&) {
   const TimePoint now = control_.loop().now();
-  if (settling_ && (checked() || now >= settled_by_)) settle();
+  // Not before every worker knows those that came: one that has been slow to take its mail would have nobody.
+  if (settling_ && taken_over() && (checked() || now >= settled_by_)) settle();
   if (!settling_ && taken_over()) return figures_.settling.store(false, kRelaxed);
   if (mail_lost_) tell_workers();
   timer_.arm_at(now + kPoll);
