@@ -51,9 +51,10 @@ CheckEffects take_check(Backend& backend, HealthStreak& streak, const CheckVerdi
   return effects;
 }
 
-HealthChange publish_health(Backend& backend, const HealthStreak& streak) {
+HealthChange publish_health(Backend& backend, const HealthStreak& streak, TimePoint now) {
   const bool up =
       streak.state() == HealthState::Up && backend.connect_down_at_ns.load(std::memory_order_acquire) == 0;
+  if (up && !backend.healthy.load(kRelaxed)) backend.back_since_ns.store(ns(now), kRelaxed);
   const bool was_up = backend.healthy.exchange(up, std::memory_order_acq_rel);
   // A worker may have taken it out between the two words above: its judgement is the newer one.
   if (up && backend.connect_down_at_ns.load(std::memory_order_acquire) != 0) {

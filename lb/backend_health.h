@@ -46,6 +46,6 @@ enum class HealthChange : std::uint8_t {
   Down,
   Overruled,  // failed connects have taken it out in this very moment, and told it themselves
 };
-HealthChange publish_health(Backend& backend, const HealthStreak& streak);
+HealthChange publish_health(Backend& backend, const HealthStreak& streak, TimePoint now);
 
 }  // namespace dlb::lb

@@ -158,9 +158,17 @@ class alignas(64) Backend {
   alignas(64) std::atomic<double> latency_us{0};
   std::atomic<std::int64_t> latency_at_ns{0};
 
+  // For `peak_ewma` and `adaptive`: lb/policy/peak_latency.h, veto.h. For `weighted_round_robin`:
+  // weighted_turn.h.
+  alignas(64) std::atomic<double> peak_us{0};
+  std::atomic<std::int64_t> peak_at_ns{0};
+  std::atomic<std::uint8_t> veto{0};
+  std::atomic<std::uint64_t> turn{0};
+
   // Written by the control thread; `healthy`, `accepting` and the two passive words also by
   // HealthChecker::note_connect_*() on the data workers.
   alignas(64) std::atomic<bool> healthy{false};  // active checks and failed connects joined
+  std::atomic<std::int64_t> back_since_ns{0};  // up again, or off probation: it starts slowly; 0: never was out
   std::atomic<bool> accepting{
       false};  // the last probe connected, and connects haven't failed failure-limit times since
   std::atomic<HealthState> active_health{HealthState::Unknown};  // active checks alone

@@ -97,8 +97,10 @@ void Ejections::carry_out(std::uint32_t index, const OutlierDecision& decision, 
     case Action::Eject:
       backends_.at(index).ejection.failures_in_row.store(0, kRelaxed);
       return publish(index, decision.until);
-    case Action::EndEarly:
     case Action::Sound:
+      backends_.at(index).back_since_ns.store(ns(now), kRelaxed);
+      return publish(index, now);
+    case Action::EndEarly:
       return publish(index, now);
     case Action::LiftAll:
       for (std::uint32_t i = 0; i < backends_.size(); ++i) {

@@ -17,6 +17,9 @@ constexpr std::string_view kRetryAfter = "Retry-After: 1\r\n";
 void Exchange::count_failure(UpstreamFailure failure, int err) {
   WorkerMetrics& metrics = worker_.metrics();
   BackendCounters& counters = worker_.backends().at(choice_.backend).counters;
+  if (failure == UpstreamFailure::ConnectRefused || failure == UpstreamFailure::ConnectTimeout) {
+    worker_.router().record_failure(choice_.backend, worker_.loop().now());
+  }
   switch (failure) {
     case UpstreamFailure::ConnectRefused:
       metrics.backend_connect_errors.add();
@@ -45,8 +48,9 @@ void Exchange::count_failure(UpstreamFailure failure, int err) {
   }
 }
 
-// For outlier ejection: how the backend that was picked last did. Connects are health's.
+// For outlier ejection and policies: how the backend that was picked last did. Connects are health's.
 void Exchange::note_backend_failed(std::string_view what) {
+  worker_.router().record_failure(choice_.backend, worker_.loop().now());
   worker_.shared().outliers.failed(worker_.backends().at(choice_.backend), picked_, worker_.loop().now(),
                                    what);
 }

@@ -217,7 +217,7 @@ void HealthChecker::log_panic() {
 
 void HealthChecker::publish(std::uint32_t index, const CheckVerdict& verdict, bool more_capacity) {
   Backend& backend = backends_->at(index);
-  const HealthChange change = publish_health(backend, checks_[index]->streak());
+  const HealthChange change = publish_health(backend, checks_[index]->streak(), loop_.now());
   if (change == HealthChange::Overruled) return;
   if (change != HealthChange::None) count(backend.counters.health_changes);
   if (change == HealthChange::Up) {

@@ -18,7 +18,9 @@
 namespace dlb::lb {
 namespace {
 
-constexpr std::string_view kPolicyNames[] = {"score", "least_conn", "round_robin"};
+constexpr std::string_view kPolicyNames[] = {
+    "score", "adaptive",   "least_conn", "round_robin", "weighted_round_robin",
+    "first", "random_two", "peak_ewma",  "prequal"};
 constexpr std::string_view kHealthMethods[] = {"GET", "HEAD", "TCP"};
 constexpr double kMaxCount = 1'000'000;
 constexpr Duration kMaxTime = std::chrono::hours(24);

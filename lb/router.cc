@@ -15,7 +15,10 @@
 #include "lb/policy/latency_average.h"
 #include "lb/policy/least_conn_heap.h"
 #include "lb/policy/outlier.h"
+#include "lb/policy/peak_latency.h"
 #include "lb/policy/policy.h"
+#include "lb/policy/veto.h"
+#include "lb/policy/weighted_turn.h"
 #include "lb/score_view.h"
 
 namespace dlb::lb {
@@ -26,6 +29,7 @@ constexpr std::size_t kScanUpTo = 64;
 // How long a backend that the heap has put aside may stay unseen when no event says otherwise (an ejection
 // that ends, a slot that another worker has freed).
 constexpr Duration kLookAgain = std::chrono::milliseconds(100);
+constexpr Duration kVetoInterval = std::chrono::milliseconds(100);
 // Lost races after which a pick says Full: its caller queues and looks again, so nothing is lost.
 constexpr int kAttemptsMax = 64;
 
@@ -39,12 +43,18 @@ struct Router::Impl {
   SlotCounter& connections_of(Backend& backend, TransportClass transport) const {
     return transport == TransportClass::Feed ? backend.feed_connections : backend.connections;
   }
+  bool goes_by_latency() const {
+    return rules.kind == PolicyKind::Adaptive || rules.kind == PolicyKind::PeakEwma;
+  }
   std::uint32_t connection_limit(TransportClass transport) const {
     return transport == TransportClass::Feed ? feed_limit : message_limit;
   }
 
   std::uint32_t cap_of(const Backend& backend, TimePoint now) const;
   BackendView view_of(Backend& backend, TransportClass transport, TimePoint now) const;
+  void look_at_latency(Backend& backend, BackendView& view, TimePoint now) const;
+  void refresh_vetoes(TimePoint now);
+  bool take_turn(Backend& backend, const BackendView& view, std::uint64_t newest_pick);
   bool reserve(Backend& backend, TransportClass transport, TimePoint now) const;
   Choice scan_pick(TransportClass transport, TimePoint now, std::span<const std::uint32_t> excluded);
   std::optional<Choice> heap_pick(TransportClass transport, TimePoint now);
@@ -56,8 +66,14 @@ struct Router::Impl {
   const BackendSet* backends = nullptr;
   PolicyRules rules;
   std::uint32_t cap = 0, message_limit = 0, feed_limit = 0;
-  std::vector<BackendView> views;  // scratch of scan_pick()
-  Rng rng;                         // for policies that draw; none of today's does
+  std::vector<BackendView> views;    // scratch of scan_pick()
+  std::vector<std::uint32_t> order;  // by index: its place in the configuration
+  Rng rng;                           // for policies that draw
+  TimePoint next_vetoes_at{};        // adaptive
+  std::uint64_t newest_turn = 0;     // weighted_round_robin: the furthest that this worker has given
+  std::atomic<double> normal_us{
+      0};  // of all this worker's answers; what a failure or a lack of samples counts by
+  std::atomic<std::int64_t> normal_at_ns{0};
 
   // least_conn only. Every backend is in the heap or in `aside` (not to be picked for now).
   std::optional<LeastConnHeap> heap;
@@ -73,7 +89,9 @@ struct Router::Impl {
 void Router::Impl::apply(const Options& o, const BackendSet& s) {
   options = &o;
   backends = &s;
-  rules = {o.policy_kind, o.threshold, o.panic_fallback};
+  rules = {.kind = o.policy_kind, .threshold = o.threshold, .panic_fallback = o.panic_fallback};
+  order.assign(s.size(), static_cast<std::uint32_t>(s.size()));
+  for (std::uint32_t place = 0; place < s.members().size(); ++place) order[s.members()[place]] = place;
   cap = static_cast<std::uint32_t>(o.backend_cap);
   message_limit = static_cast<std::uint32_t>(o.proxy_max_conns_per_host);
   feed_limit = static_cast<std::uint32_t>(o.proxy_max_feed_conns_per_host);
@@ -108,8 +126,81 @@ BackendView Router::Impl::view_of(Backend& backend, TransportClass transport, Ti
   const std::uint32_t slots = cap_of(backend, now);
   view.slot_free = slots == 0 || view.in_flight < slots;
   view.connection_free = connections_of(backend, transport).taken() < connection_limit(transport);
-  if (rules.kind == PolicyKind::Score) view.score = score_of(backend, *options, now).total;
+  switch (rules.kind) {
+    case PolicyKind::Score:
+      view.score = score_of(backend, *options, now).total;
+      break;
+    case PolicyKind::Adaptive:
+    case PolicyKind::PeakEwma:
+      look_at_latency(backend, view, now);
+      break;
+    case PolicyKind::Prequal:
+      view.latency_us = read_latency(backend.latency_us, backend.latency_at_ns, now);
+      break;
+    case PolicyKind::WeightedRoundRobin:
+      view.turn = current_turn(backend.turn.load(relaxed), view.weight, newest_turn);
+      break;
+    case PolicyKind::First:
+      view.order = order[backend.index];
+      break;
+    case PolicyKind::LeastConn:
+    case PolicyKind::RoundRobin:
+    case PolicyKind::RandomTwo:
+      break;
+  }
   return view;
+}
+
+void Router::Impl::look_at_latency(Backend& backend, BackendView& view, TimePoint now) const {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  view.peak_us = read_peak(backend.peak_us, backend.peak_at_ns, now);
+  if (rules.kind != PolicyKind::Adaptive) return;
+  // On probation it starts slowly from the end of its ejection, then once more when it is sound.
+  const std::int64_t until = backend.ejected_until_ns.load(relaxed);
+  view.share = slow_start_share(until != 0 ? until : backend.back_since_ns.load(relaxed), now);
+  view.vetoed = backend.veto.load(relaxed) != 0;
+}
+
+// Each kVetoInterval: statistics don't come more often, and the cost of a backend follows its load at once
+// anyway.
+void Router::Impl::refresh_vetoes(TimePoint now) {
+  if (rules.kind != PolicyKind::Adaptive || now < next_vetoes_at) return;
+  next_vetoes_at = now + kVetoInterval;
+  Score sum;
+  double count = 0;
+  for (const auto& backend : *backends) {
+    if (backend->taken_out() || !backend->healthy.load(std::memory_order_relaxed)) continue;
+    const Score score = score_of(*backend, *options, now);
+    sum.cpu += score.cpu;
+    sum.in_flight += score.in_flight;
+    sum.latency += score.latency;
+    count += 1;
+  }
+  if (count == 0) return;
+  const Score pool{
+      .cpu = sum.cpu / count, .in_flight = sum.in_flight / count, .latency = sum.latency / count};
+  for (const auto& backend : *backends) {
+    const std::uint8_t before = backend->veto.load(std::memory_order_relaxed);
+    const std::uint8_t after = next_veto(before, score_of(*backend, *options, now), pool, rules.threshold);
+    if (after != before) backend->veto.store(after, std::memory_order_relaxed);
+  }
+}
+
+// False: another worker has given this backend a turn meanwhile, and turns are all that the policy goes by.
+bool Router::Impl::take_turn(Backend& backend, const BackendView& view, std::uint64_t newest_pick) {
+  if (rules.kind == PolicyKind::WeightedRoundRobin) {
+    std::uint64_t turn = backend.turn.load(std::memory_order_relaxed);
+    if (current_turn(turn, view.weight, newest_turn) != view.turn ||
+        !backend.turn.compare_exchange_strong(turn, view.turn + stride_of(view.weight),
+                                              std::memory_order_relaxed)) {
+      return false;
+    }
+    newest_turn = std::max(newest_turn, view.turn);
+  }
+  std::uint64_t expected = view.last_pick;
+  const bool first =
+      backend.last_pick.compare_exchange_strong(expected, newest_pick + 1, std::memory_order_relaxed);
+  return first || rules.kind != PolicyKind::RoundRobin;
 }
 
 bool Router::Impl::reserve(Backend& backend, TransportClass transport, TimePoint now) const {
@@ -130,6 +221,9 @@ Choice Router::Impl::picked(Backend& backend, double score, bool fallback, bool 
 
 Choice Router::Impl::scan_pick(TransportClass transport, TimePoint now,
                                std::span<const std::uint32_t> excluded) {
+  rules.draw = rng.next();
+  rules.normal_us = normal_us.load(std::memory_order_relaxed);
+  refresh_vetoes(now);
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     std::uint64_t newest = 0;
     for (std::uint32_t i = 0; i < views.size(); ++i) {
@@ -155,11 +249,7 @@ Choice Router::Impl::scan_pick(TransportClass transport, TimePoint now,
         break;
     }
     Backend& backend = backends->at(decision.index);
-    // The turn belongs to whoever moves last_pick on: for round_robin that is all there is to a turn.
-    std::uint64_t expected = views[decision.index].last_pick;
-    const bool first =
-        backend.last_pick.compare_exchange_strong(expected, newest + 1, std::memory_order_relaxed);
-    if (!first && rules.kind == PolicyKind::RoundRobin) continue;
+    if (!take_turn(backend, views[decision.index], newest)) continue;
     const double score = rules.kind == PolicyKind::Score ? views[decision.index].score
                                                          : score_of(backend, *options, now).total;
     if (!reserve(backend, transport, now)) continue;
@@ -263,6 +353,19 @@ void Router::release_connection(std::uint32_t index, TransportClass transport) {
 void Router::record_latency(std::uint32_t index, Duration to_response_head, TimePoint now) {
   Backend& backend = impl_->backends->at(index);
   add_latency(backend.latency_us, backend.latency_at_ns, to_response_head, now);
+  if (!impl_->goes_by_latency()) return;
+  add_latency(impl_->normal_us, impl_->normal_at_ns, to_response_head, now);
+  const Duration rise = impl_->rules.kind == PolicyKind::Adaptive ? kPeakRise : Duration::zero();
+  add_peak(backend.peak_us, backend.peak_at_ns, static_cast<double>(to_response_head.count()) / 1000, now,
+           rise);
+}
+
+void Router::record_failure(std::uint32_t index, TimePoint now) {
+  if (!impl_->goes_by_latency()) return;
+  Backend& backend = impl_->backends->at(index);
+  const double normal = impl_->normal_us.load(std::memory_order_relaxed);
+  add_peak(backend.peak_us, backend.peak_at_ns, kFailureLatencies * std::max(normal, 1.0), now,
+           Duration::zero());
 }
 
 Router::Counters Router::counters() const {

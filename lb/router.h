@@ -56,6 +56,10 @@ class Router {
   void release_slot(std::uint32_t index);
   void release_connection(std::uint32_t index, TransportClass transport);
 
+  // An exchange with the backend has failed: a 5xx, a reset, a time-out, a connect. For policies that go by
+  // latency.
+  void record_failure(std::uint32_t index, TimePoint now);
+
   // For the latency average; feeds are left out of it.
   void record_latency(std::uint32_t index, Duration to_response_head, TimePoint now);
 

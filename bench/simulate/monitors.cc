@@ -46,7 +46,7 @@ void Simulation::finish_check(std::uint32_t index) {
       one.ejected_until_ns > now_.time_since_epoch().count()) {
     carry_out(index, ejections_.end_early(index, monitor.began, now_));
   }
-  const lb::HealthChange change = lb::publish_health(one, monitor.streak);
+  const lb::HealthChange change = lb::publish_health(one, monitor.streak, now_);
   if (change == lb::HealthChange::Overruled) return;
   if (change == lb::HealthChange::None && !effects.more_capacity) return;
   backends_->note_change();

@@ -137,6 +137,7 @@ void Simulation::on_request_event(const Event& event, Request& request) {
     case EventKind::Refused:
     case EventKind::ConnectTimeout:
       ++counters.connect_failures;
+      router_.record_failure(request.backend, now_);
       if (lb::note_connect_failed(backend(request.backend),
                                   static_cast<std::uint32_t>(options_.failure_limit), now_)) {
         backends_->note_change();

@@ -178,6 +178,7 @@ void Simulation::answer(Request& request) {
 void Simulation::note_failed(Request& request) {
   lb::Backend& one = backend(request.backend);
   ++outcome_.servers[request.backend].failed;
+  router_.record_failure(request.backend, now_);
   if (ejections_.note_failure(one, request.picked)) carry_out(request.backend, ejections_.failed(one, now_));
 }
 

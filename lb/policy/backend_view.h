@@ -21,6 +21,13 @@ struct BackendView {
   std::uint32_t in_flight = 0;  // outstanding requests
   std::uint64_t last_pick = 0;  // order of the last pick; smaller is longer ago
   double score = 0;             // score.h; only the `score` policy reads it
+  bool vetoed = false;          // veto.h; set under `adaptive` only, and then as good as over the threshold
+
+  std::uint32_t order = 0;  // in the configuration; `first` reads it
+  std::uint64_t turn = 0;   // weighted_turn.h; `weighted_round_robin` reads it
+  double latency_us = 0;    // average; `prequal` reads it
+  double peak_us = 0;       // peak average, 0: none yet; `peak_ewma` and `adaptive` read it
+  double share = 1;         // of its weight, while it starts slowly; `adaptive` reads it
 };
 
 }  // namespace dlb::lb

@@ -13,6 +13,8 @@
 //   no        > 0     yes      no       below   yes   yes         ≥ limit │ OverThreshold
 //   no        > 0     yes      no       below   yes   yes         < limit │ Eligible
 //
+// A veto of one term (veto.h) counts as a score over the limit.
+//
 // The verdicts are ordered: a later one is nearer to being eligible, and the best one among all backends says
 // why a request cannot be placed (or, OverThreshold, that it goes by fallback). `draining` stands for every
 // way of being taken out on purpose: drain, maintenance, the backend's own word.
@@ -48,7 +50,7 @@ constexpr Eligibility eligible(const BackendView& view, double threshold) {
   if (view.memory_blocked) return Eligibility::Memory;
   if (!view.slot_free) return Eligibility::NoSlot;
   if (!view.connection_free) return Eligibility::NoConnection;
-  if (!(view.score < threshold)) return Eligibility::OverThreshold;
+  if (view.vetoed || !(view.score < threshold)) return Eligibility::OverThreshold;
   return Eligibility::Eligible;
 }
 

@@ -2,10 +2,17 @@
 // it keeps no state, does no I/O, allocates nothing and takes no lock, so that the balancer, the unit tests
 // and the simulator run exactly the same rule. Reserving what was picked is the caller's (lb/router.cc).
 //
-//   score        among those that pass every filter and score under the threshold: fewest outstanding per
-//   unit of weight least_conn   the same choice without the threshold (least_conn_heap.h is the O(1) form of
-//   it) round_robin  the one whose last pick is oldest: turns stay even when some are skipped; no threshold,
-//   no weights
+//   score                 those under the threshold: fewest outstanding per unit of weight
+//   adaptive              those without a veto (veto.h): smallest latency × (outstanding + 1) / weight, by
+//   the peak
+//                         average, failures and the slow start of those that have come back included
+//   least_conn            as score, without the threshold (least_conn_heap.h is the O(1) form of it)
+//   round_robin           the one whose last pick is oldest: turns stay even when some are skipped; no
+//   weights weighted_round_robin  turns by weight, spread evenly (weighted_turn.h) first                 the
+//   first in the configuration's order random_two            two drawn by chance, the less loaded of them
+//   peak_ewma             as adaptive by cost alone: no veto, no slow start
+//   prequal               of up to 16 drawn: the quickest of those that are not among the fullest, else the
+//                         least loaded
 //
 // Exact ties go to the one whose last pick is oldest, so they rotate.
 #pragma once
@@ -20,12 +27,24 @@
 
 namespace dlb::lb {
 
-enum class PolicyKind : std::uint8_t { Score, LeastConn, RoundRobin };
+enum class PolicyKind : std::uint8_t {
+  Score,
+  Adaptive,
+  LeastConn,
+  RoundRobin,
+  WeightedRoundRobin,
+  First,
+  RandomTwo,
+  PeakEwma,
+  Prequal
+};
 
-inline constexpr PolicyKind kPolicyKinds[] = {PolicyKind::Score, PolicyKind::LeastConn,
-                                              PolicyKind::RoundRobin};
+inline constexpr PolicyKind kPolicyKinds[] = {
+    PolicyKind::Score,      PolicyKind::Adaptive,           PolicyKind::LeastConn,
+    PolicyKind::RoundRobin, PolicyKind::WeightedRoundRobin, PolicyKind::First,
+    PolicyKind::RandomTwo,  PolicyKind::PeakEwma,           PolicyKind::Prequal};
 
-// The name in the configuration: `score`, `least_conn`, `round_robin`.
+// The name in the configuration: `score`, `least_conn`, …
 std::string_view policy_name(PolicyKind kind);
 std::optional<PolicyKind> policy_from_name(std::string_view name);
 
@@ -33,6 +52,8 @@ struct PolicyRules {
   PolicyKind kind = PolicyKind::Score;
   double threshold = 75;       // `score` only
   bool panic_fallback = true;  // L11
+  double normal_us = 0;        // the pool's usual latency: what a backend without a sample counts as
+  std::uint64_t draw = 0;      // chance, for policies that draw: another number for each pick
 };
 
 enum class PickReason : std::uint8_t {

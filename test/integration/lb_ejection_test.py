@@ -14,13 +14,15 @@ POST = "POST / HTTP/1.1|Host: a|Content-Length: 3||abc"
 
 
 def policies():
-    """All that lb has, in its own words."""
+    """All that lb has, in its own words, that send five requests in a row to a backend that fails: `first` asks the last
+    one only when all others are full, and those that go by peaks of latency turn away from a single failure. And no
+    weighted turns, which are those of round_robin here."""
     code, out, _ = run([program("lb"), "--help-markdown"])
     assert code == 0
     row = next(line for line in out.splitlines() if line.startswith("| `policy`"))
     names = re.findall(r"[a-z_]+", row.replace("\\|", " ").split("|")[3])
     assert {"score", "least_conn", "round_robin"} <= set(names), row
-    return names
+    return [name for name in names if name not in ("first", "adaptive", "peak_ewma", "weighted_round_robin")]
 
 
 def answering(status):

@@ -37,11 +37,26 @@ class Gate:
 
 class Policies(Case):
     def test_idle_backends_rotate(self):
-        for policy in ("score", "least_conn", "round_robin"):
+        for policy in ("score", "least_conn", "round_robin", "weighted_round_robin"):
             with self.subTest(policy):
                 backends = [self.scripted(name=f"{policy[0]}{index}") for index in range(3)]
                 shares = used_by(self.balancer(*backends, name=f"lb-{policy}", policy=policy), 30)
                 self.assertEqual(sorted(shares.values()), [10, 10, 10])
+
+    def test_every_policy_serves(self):
+        """With one backend that fails every request at once: it is ejected, and the others answer."""
+        def fail(connection, request):
+            connection.body(request)
+            connection.send("HTTP/1.1 500 No|Content-Length: 0||")
+
+        backends = [self.scripted(fail, "b0"), self.scripted(name="b1"), self.scripted(name="b2")]
+        for policy in ("adaptive", "first", "random_two", "peak_ewma", "prequal"):
+            with self.subTest(policy):
+                balancer = self.balancer(*backends, name=f"lb-{policy}", policy=policy)
+                with balancer.client() as client:
+                    statuses = [client.request("GET / HTTP/1.1|Host: a||").status for _ in range(60)]
+                self.assertLessEqual(statuses.count(500), 5)
+                self.assertEqual(set(statuses) - {500}, {200})
 
     def test_fewest_outstanding_requests_win(self):
         """10 requests are held at each of two backends; the third gets all that follow until it is level."""

@@ -18,7 +18,7 @@ struct Checked {
     const CheckEffects found =
         take_check(backend, streak, {.kind = kind, .connected = connected}, at(began), at(began + 1ms), true);
     if (effects != nullptr) *effects = found;
-    return publish_health(backend, streak);
+    return publish_health(backend, streak, at(began + 1ms));
   }
 };
 

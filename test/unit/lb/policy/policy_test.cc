@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/rng.h"
+#include "lb/policy/weighted_turn.h"
 #include "test/support/catch.h"
 
 namespace dlb::lb {
@@ -67,8 +68,10 @@ TEST_CASE("outstanding requests count per unit of weight, exactly") {
   CHECK(choose(large, rules_of(PolicyKind::Score)).index == 1);
 }
 
-TEST_CASE("exact ties rotate under every policy") {
+TEST_CASE("exact ties rotate under every policy that neither draws nor keeps an order") {
   for (const PolicyKind kind : kPolicyKinds) {
+    if (kind == PolicyKind::First || kind == PolicyKind::RandomTwo) continue;
+    if (kind == PolicyKind::WeightedRoundRobin) continue;  // its turns are the router's: router_test.cc
     std::vector<BackendView> views = {sound(), sound(), sound()};
     const auto picks = pick_in_turn(views, rules_of(kind), 9, true);
     CHECK(picks == std::vector<std::uint32_t>{0, 1, 2, 0, 1, 2, 0, 1, 2});
@@ -212,6 +215,80 @@ TEST_CASE("ejection is overlooked when nothing else is left, but not what was do
   CHECK(choose(views, rules_of(PolicyKind::Score)).index == 1);
 }
 
+TEST_CASE("weighted turns are spread, not given in a row") {
+  std::vector<std::uint32_t> weights = {5, 1, 1};
+  std::vector<std::uint64_t> turns(3);
+  std::uint64_t newest = 0;
+  std::vector<std::uint32_t> picks;
+  for (int i = 0; i < 14; ++i) {
+    std::vector<BackendView> views;
+    for (std::size_t b = 0; b < 3; ++b) {
+      views.push_back(sound(0, 0, weights[b]));
+      views.back().turn = current_turn(turns[b], weights[b], newest);
+    }
+    const std::uint32_t index = choose(views, rules_of(PolicyKind::WeightedRoundRobin)).index;
+    newest = std::max(newest, views[index].turn);
+    turns[index] = views[index].turn + stride_of(weights[index]);
+    picks.push_back(index);
+  }
+  CHECK(std::count(picks.begin(), picks.end(), 0U) == 10);
+  CHECK(std::count(picks.begin(), picks.begin() + 7, 0U) == 5);
+  CHECK(std::find(picks.begin(), picks.begin() + 4, 1U) != picks.begin() + 4);  // not behind all five
+
+  // Away for a thousand turns: the next is its own, not the next thousand.
+  CHECK(current_turn(0, 1, 1000 * kTurn) == 999 * kTurn);
+}
+
+TEST_CASE("random_two takes the less loaded of its two, and every pair gets drawn") {
+  const std::vector<BackendView> views = {sound(1), sound(5), sound(9)};
+  PolicyRules rules = rules_of(PolicyKind::RandomTwo);
+  Rng rng(1);
+  std::array<int, 3> picks{};
+  for (int i = 0; i < 3000; ++i) {
+    rules.draw = rng.next();
+    ++picks[choose(views, rules).index];
+  }
+  CHECK(picks[2] == 0);  // never: whoever is drawn beside it is less loaded
+  CHECK(std::abs(picks[0] - 2000) < 150);
+}
+
+TEST_CASE("peak_ewma and adaptive weigh latency by load") {
+  std::vector<BackendView> views = {sound(3), sound(0), sound(1)};
+  views[0].peak_us = 1000;  // 1000 · 4
+  views[1].peak_us = 9000;  // 9000 · 1
+  views[2].peak_us = 2500;  // 2500 · 2
+  for (const PolicyKind kind : {PolicyKind::PeakEwma, PolicyKind::Adaptive}) {
+    CHECK(choose(views, rules_of(kind)).index == 0);
+  }
+  views[0].share = 0.1;  // it has just come back
+  CHECK(choose(views, rules_of(PolicyKind::PeakEwma)).index == 0);
+  CHECK(choose(views, rules_of(PolicyKind::Adaptive)).index == 2);
+
+  // Quicker than usual is no reason: load decides then.
+  PolicyRules rules = rules_of(PolicyKind::Adaptive);
+  rules.normal_us = 10'000;
+  CHECK(choose(views, rules).index == 1);
+
+  views[1].vetoed = true;
+  CHECK(choose(views, rules).index == 2);
+  for (BackendView& view : views) view.vetoed = true;
+  CHECK(choose(views, rules).reason == PickReason::Fallback);
+}
+
+TEST_CASE("prequal takes the quickest of those that are not the fullest") {
+  std::vector<BackendView> views = {sound(4), sound(2), sound(3)};
+  views[0].latency_us = 100;  // the quickest, and the fullest
+  views[1].latency_us = 900;
+  views[2].latency_us = 500;
+  CHECK(choose(views, rules_of(PolicyKind::Prequal)).index == 2);
+  for (BackendView& view : views) view.in_flight = 4;  // all are as full: the oldest pick
+  views[1].last_pick = 1;
+  views[0].last_pick = 2;
+  CHECK(choose(views, rules_of(PolicyKind::Prequal)).index == 2);
+  for (BackendView& view : views) view.in_flight = 0;  // idle ones are never hot
+  CHECK(choose(views, rules_of(PolicyKind::Prequal)).index == 0);
+}
+
 // The invariant of every policy, whatever the state: what it picks passes the filters, it says Full,
 // NoMemory, NoHealthy only when that is so, and it misses no eligible backend.
 TEST_CASE("random states: never an ineligible pick, never a missed one") {
@@ -234,8 +311,15 @@ TEST_CASE("random states: never an ineligible pick, never a missed one") {
       view.in_flight = static_cast<std::uint32_t>(rng.below(5));
       view.last_pick = rng.below(50);
       view.score = static_cast<double>(rng.below(100));
+      view.order = static_cast<std::uint32_t>(rng.below(50));
+      view.turn = rng.below(4) * kTurn;
+      view.latency_us = static_cast<double>(rng.below(3)) * 1000;
+      view.peak_us = static_cast<double>(rng.below(3)) * 1000;
+      view.share = chance(0.5) ? 1 : 0.1;
     }
     PolicyRules rules{kPolicyKinds[rng.below(std::size(kPolicyKinds))], 75, chance(0.5)};
+    rules.normal_us = 1000;
+    rules.draw = rng.next();
     const double threshold = rules.kind == PolicyKind::Score ? 75 : kNoThreshold;
     const Decision decision = choose(views, rules);
     CAPTURE(round, static_cast<int>(decision.reason), decision.index);
@@ -271,7 +355,11 @@ TEST_CASE("random states: never an ineligible pick, never a missed one") {
         if (other_under != under) continue;
         if (rules.kind == PolicyKind::RoundRobin) {
           REQUIRE(chosen.last_pick <= other.last_pick);
-        } else {
+        } else if (rules.kind == PolicyKind::First) {
+          REQUIRE(chosen.order <= other.order);
+        } else if (rules.kind == PolicyKind::WeightedRoundRobin) {
+          REQUIRE(turn_key(chosen.turn, chosen.weight) <= turn_key(other.turn, other.weight));
+        } else if (rules.kind == PolicyKind::Score || rules.kind == PolicyKind::LeastConn) {
           REQUIRE(std::uint64_t{chosen.in_flight} * other.weight <=
                   std::uint64_t{other.in_flight} * chosen.weight);
         }
