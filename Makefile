@@ -129,6 +129,17 @@ simulate: $(BIN)/bench/simulate/simulate
 $(BIN)/bench/simulate/simulate: $(BUILD)/bench/simulate/main.o $(SIMULATE_OBJ) $(LB_OBJ) $(BUILD)/libcommon.a
 	$(call link,$(LIBS_lb) $(LIBS_common))
 
+.PHONY: pick_cost
+pick_cost: $(BIN)/bench/pick_cost
+$(BIN)/bench/pick_cost: $(BUILD)/bench/pick_cost.o $(LB_OBJ) $(BUILD)/libcommon.a
+	$(call link,$(LIBS_lb) $(LIBS_common))
+
+# What needs no quiet machine but for its times: policies in simulation, and what a pick costs.
+.PHONY: bench
+bench: simulate pick_cost
+	bench/simulate/simulate --html build/simulate.html
+	bench/pick_cost
+
 # One unit-test program per tree part: test/unit/PART/*.cc. `make unit` builds and runs all, `make unit-lb` one.
 CATCH_MAIN := $(or $(firstword $(wildcard /usr/lib/libCatch2WithMain.a)),$(BUILD)/test/support/catch_main.o)
 
@@ -201,7 +212,7 @@ docs: all
 clean:
 	@mkdir -p build
 	find build -mindepth 1 -maxdepth 1 ! -name local ! -name demo -exec rm -rf {} +
-	rm -rf lb/lb backend/backend loadgen/loadgen bench/fixture_server bench/simulate/simulate
+	rm -rf lb/lb backend/backend loadgen/loadgen bench/fixture_server bench/simulate/simulate bench/pick_cost
 
 PREFIX ?= /usr/local
 install: all

@@ -9,9 +9,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "bench/simulate/page.h"
 #include "bench/simulate/report.h"
 #include "bench/simulate/simulation.h"
 #include "common/option.h"
@@ -26,6 +28,7 @@ struct SimulateOptions {
   std::int64_t seed = -1;
   bool json = false;
   std::string html;
+  std::string beside;
 };
 
 constexpr OptionRow kRows[] = {
@@ -35,6 +38,8 @@ constexpr OptionRow kRows[] = {
     option<&SimulateOptions::seed>("seed", {.min = -1, .max = 1e12, .help = "-1: the scenario's own."}),
     option<&SimulateOptions::json>("json", {.help = "JSON to standard output in place of the table."}),
     option<&SimulateOptions::html>("html", {.unit = "file", .help = "Also a page with charts, in one file."}),
+    option<&SimulateOptions::beside>("beside",
+                                     {.unit = "file", .help = "Measurements (measure.py) for the page."}),
 };
 constexpr OptionTable kTable{.program = "simulate",
                              .intro = "Plays scenarios with the balancer's own classes in virtual time.",
@@ -89,6 +94,15 @@ int run(int argc, char** argv) {
     }
   }
   if (outcomes.empty()) return fail("no scenario: give --scenarios FILE or a folder with *.toml", 2);
+  if (!options.html.empty()) {
+    std::ostringstream beside;
+    if (!options.beside.empty() && !(beside << std::ifstream(options.beside).rdbuf())) {
+      return fail(options.beside + ": can't be read", 1);
+    }
+    std::ofstream file(options.html);
+    file << outcome_page(outcome_json(outcomes), beside.str());
+    if (!file.flush()) return fail(options.html + ": can't be written", 1);
+  }
   const std::string text = options.json ? outcome_json(outcomes) : outcome_table(outcomes);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
     return fail("standard output: full", 1);

@@ -42,7 +42,7 @@ struct ServerOutcome {
 struct Outcome {
   static constexpr std::size_t kBuckets = 120;
 
-  std::string scenario, policy;
+  std::string scenario, about, policy;
   Duration duration{};
   std::uint64_t requests = 0;  // that are judged
   std::uint64_t succeeded = 0;

@@ -70,7 +70,7 @@ std::string outcome_json(std::span<const Outcome> outcomes) {
   JsonWriter json(out);
   json.begin_array();
   for (const Outcome& one : outcomes) {
-    json.begin_object().field("scenario", one.scenario).field("policy", one.policy);
+    json.begin_object().field("scenario", one.scenario).field("about", one.about).field("policy", one.policy);
     json.field("duration_seconds", seconds(one.duration)).field("requests", one.requests);
     json.field("succeeded", one.succeeded).field("success_percent", one.success_percent());
     write_failures(json, one);

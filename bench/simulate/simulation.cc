@@ -31,6 +31,7 @@ Simulation::Simulation(const Scenario& scenario, const std::string& policy)
       ejections_(options_, *backends_, mix(scenario.seed, 2)),
       last_failure_(scenario.servers.size()) {
   outcome_.scenario = scenario.name;
+  outcome_.about = scenario.about;
   outcome_.policy = policy;
   outcome_.duration = scenario.duration;
   outcome_.buckets.resize(Outcome::kBuckets);
