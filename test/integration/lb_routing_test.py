@@ -52,7 +52,7 @@ class Policies(Case):
         backends = [self.scripted(fail, "b0"), self.scripted(name="b1"), self.scripted(name="b2")]
         for policy in ("adaptive", "first", "random_two", "peak_ewma", "prequal"):
             with self.subTest(policy):
-                balancer = self.balancer(*backends, name=f"lb-{policy}", policy=policy)
+                balancer = self.balancer(*backends, name=f"lb-{policy}", policy=policy, ejection_time="1m")
                 with balancer.client() as client:
                     statuses = [client.request("GET / HTTP/1.1|Host: a||").status for _ in range(60)]
                 self.assertLessEqual(statuses.count(500), 5)
