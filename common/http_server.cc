@@ -8,6 +8,12 @@
 #include "common/http_session.h"
 
 namespace dlb {
+namespace {
+
+// Batches of connections that are taken out of the backlog at the end.
+constexpr int kLastAccepts = 64;
+
+}  // namespace
 
 HttpServerCounters& HttpServerCounters::operator+=(const HttpServerCounters& other) {
   connections_accepted += other.connections_accepted;
@@ -158,7 +164,8 @@ void HttpServer::begin_drain() { draining_ = true; }
 void HttpServer::accept_waiting() {
   if (!acceptor_) return;
   acceptor_->stop();
-  for (std::uint64_t before = acceptor_->accepted();; before = acceptor_->accepted()) {
+  for (int batch = 0; batch < kLastAccepts; ++batch) {
+    const std::uint64_t before = acceptor_->accepted();
     acceptor_->on_events(0);
     if (acceptor_->accepted() == before) return;
   }

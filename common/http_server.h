@@ -162,7 +162,8 @@ class HttpServer final : public AcceptHandler, public TurnEndHook {
   // until their next answer, their idle timeout or close_idle().
   void begin_drain();
   bool draining() const { return draining_; }
-  // The listener's last: takes whom the kernel has let connect already, since closing it would reset them.
+  // The listener's last: takes whom the kernel has let connect already, since closing it would reset them; a
+  // bounded number, so that those who keep coming can't hold the loop.
   void accept_waiting();
   void close_listener();  // idempotent
   void close_idle();      // connections between requests; one whose next request has arrived goes on
