@@ -70,9 +70,11 @@ class Ctl {
       if (!answer) return failed(CtlExit::Unreachable, "unreachable", answer.error().text);
       if (answer->status == 200) return {CtlExit::Done, answer->body};
       const CtlError error = read_ctl_error(answer->body);
-      if (error.code.empty())
+      // Every path that is asked for is there: who doesn't know it is a backend, or a balancer's public
+      // listener.
+      if (error.code.empty() || error.code == "not_found" || answer->status == 405)
         return failed(CtlExit::Unreachable, "unreachable",
-                      fmt::format("status {} from no balancer", answer->status));
+                      fmt::format("status {} from no balancer's admin listener", answer->status));
       if (error.code == "upgrading" && monotonic_now() < until) {
         std::this_thread::sleep_for(kPause);
         continue;

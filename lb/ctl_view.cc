@@ -16,10 +16,15 @@ namespace dom = simdjson::dom;
 constexpr std::size_t kColumns = 10;
 using Row = std::array<std::string, kColumns>;
 
+// `text` is UTF-8, as the parser has checked: what follows a C2 is there. U+0080 to U+009F are controls, too.
 std::string printable(std::string_view text) {
-  std::string out(text);
-  std::ranges::replace_if(
-      out, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool is_c1 = byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    out += is_c1 || byte < ' ' || byte == 0x7F ? '?' : text[i];
+    if (is_c1) ++i;
+  }
   return out;
 }
 

@@ -157,6 +157,13 @@ class Ctl(LbCase):
         elsewhere = self.scripted(respond=b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
         code, out, _ = run([program("lb"), "ctl", "status", "--json", "--admin-listen", f"127.0.0.1:{elsewhere.port}"])
         self.assertEqual((code, json.loads(out)["error"]), (UNREACHABLE, "unreachable"))
+        balancer = self.balancer(self.scripted(name="a"))  # its public port is no admin listener, its backend neither
+        for command in (["drain", "a"], ["reload"], ["status", "a"]):
+            code, _, err = run([program("lb"), "ctl", *command, "--admin-listen", f"127.0.0.1:{balancer.port}"])
+            self.assertEqual(code, UNREACHABLE, err)
+        chat = b'{"error":"not_found","detail":"There is nothing at this path."}'
+        elsewhere = self.scripted(respond=b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n%s" % (len(chat), chat))
+        self.assertEqual(run([program("lb"), "ctl", "status", "--admin-listen", f"127.0.0.1:{elsewhere.port}"])[0], UNREACHABLE)
 
     def test_a_post_outlasts_an_upgrade(self):
         """Refused while the new process starts, it is asked again, of the one that takes over."""

@@ -35,6 +35,7 @@ TEST_CASE("what is no balancer's answer is told from one") {
     CHECK(read_ctl_error(text).code.empty());
   }
   CHECK(read_ctl_error(R"({"error":"x","detail":"y\nz"})").detail == "y?z");
+  CHECK(read_ctl_error(R"({"error":"x","detail":"\u009b31m\u0080\u007f\u00a0é"})").detail == "?31m??\u00a0é");
 }
 
 TEST_CASE("a reload for people") {
