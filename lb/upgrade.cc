@@ -25,6 +25,7 @@ namespace {
 
 constexpr const char* kVariable = "DLB_HANDOVER";  // two descriptors: where to say "ready", what is told
 constexpr std::size_t kMostText = 16U << 20;
+constexpr int kNotExecuted = 127;  // the exit code of a child that did not become the program
 
 // As it was called, so that a link may lead to another version by now; else the file of this process.
 std::string own_program(std::string_view called) {
@@ -158,10 +159,10 @@ pid_t Upgrade::start(int their_end, int text_fd) {
   if (child != 0) return child;
   write_number(pid_digits, ::getpid());
   for (std::size_t i = 0; i < copies.size(); ++i) {
-    if (::dup2(copies[i].get(), kFirstHandedOver + static_cast<int>(i)) < 0) ::_exit(127);
+    if (::dup2(copies[i].get(), kFirstHandedOver + static_cast<int>(i)) < 0) ::_exit(kNotExecuted);
   }
   ::execve(program_.c_str(), const_cast<char* const*>(sources_.argv), environment.data());
-  ::_exit(127);
+  ::_exit(kNotExecuted);
 }
 
 void Upgrade::on_events(std::uint32_t) {
@@ -170,7 +171,7 @@ void Upgrade::on_events(std::uint32_t) {
     const ssize_t got = ::read(socket_.get(), block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) return child_ != 0 ? failed("it ended before it was ready; its log says why") : forget();
+    if (got <= 0) return child_ != 0 ? failed(end_child()) : forget();
     std::string_view words(block.data(), static_cast<std::size_t>(got));
     if (child_ != 0) {
       words.remove_prefix(1);
@@ -222,10 +223,15 @@ void Upgrade::failed(std::string_view why) {
   if (admin_ != nullptr) admin_->thaw();
 }
 
-void Upgrade::end_child() {
-  if (child_ == 0) return;
+std::string Upgrade::end_child() {
+  if (child_ == 0) return {};
   ::kill(child_, SIGKILL);
-  ::waitpid(std::exchange(child_, 0), nullptr, 0);
+  int status = 0;
+  ::waitpid(std::exchange(child_, 0), &status, 0);
+  if (WIFSIGNALED(status))
+    return "signal " + std::to_string(WTERMSIG(status)) + " ended it before it was ready";
+  if (WEXITSTATUS(status) == kNotExecuted) return program_ + " can't be executed";
+  return "it ended before it was ready; its log says why";
 }
 
 void Upgrade::forget() {

@@ -67,7 +67,7 @@ class Upgrade final : public EventHandler, public HeapTimerHandler {
   void succeeded();
   void failed(std::string_view why);
   void follow(std::string_view words);
-  void end_child();
+  std::string end_child();  // how it has ended; empty: there was none
   void forget();
 
   EventLoop& loop_;

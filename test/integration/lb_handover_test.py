@@ -242,6 +242,21 @@ class Upgrades(Case):
         balancer.configure(balancer.backends)
         processes.upgrade()
 
+    def test_a_program_that_is_gone_is_named(self):
+        """There is no log of a new process to say why."""
+        balancer = self.balancer(self.scripted(), start=False)
+        link = os.path.join(self.folder, "program")
+        os.symlink(program("lb"), link)
+        balancer.spawn([link, "-c", balancer.config_path])
+        processes = Successor(self, balancer)
+        wait_until(lambda: balancer.fetch("/").status == 200, 20, "the balancer")
+        os.remove(link)
+        balancer.signal(signal.SIGUSR2)
+        wait_until(lambda: f"{link} can't be executed" in balancer.log(), 20, "the failure")
+        self.assertEqual(processes.pid(), balancer.pid)
+        os.symlink(program("lb"), link)
+        processes.upgrade()
+
     def test_the_manager_hears_of_the_new_main_process(self):
         a = self.scripted()
         balancer = self.keep(Balancer(self.folder, [a]))
