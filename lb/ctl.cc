@@ -41,7 +41,7 @@ class Ctl {
       case CtlCommand::Kind::Drain:
         return change(command.backends.front(), "/drain",
                       [](const CtlStatus& now, const CtlBackend& backend) {
-                        return backend.in_flight == 0 && !now.predecessor_drains;
+                        return backend.in_flight == 0 && backend.feeds == 0 && !now.predecessor_drains;
                       });
       case CtlCommand::Kind::Ready:
         return change(command.backends.front(), "/ready",
@@ -163,9 +163,11 @@ class Ctl {
       }
       if (monotonic_now() >= until) {
         return failed(CtlExit::NotSo, "timeout",
-                      fmt::format("{} is {} with {} in flight{} when the time to wait is over", id,
-                                  backend->state, backend->in_flight,
-                                  now.predecessor_drains ? ", an older process drains" : ""))
+                      fmt::format(
+                          "{} is {} with {} in flight{}{} when the time to wait is over", id, backend->state,
+                          backend->in_flight,
+                          backend->feeds > 0 ? fmt::format(", feeds on their way: {}", backend->feeds) : "",
+                          now.predecessor_drains ? ", an older process drains" : ""))
             .exit;
       }
       std::this_thread::sleep_for(kPause);

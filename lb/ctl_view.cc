@@ -58,6 +58,7 @@ CtlBackend backend_in(const dom::element& json) {
   out.state = text_at(json, "/state");
   out.in_flight = integer_at(json, "/in_flight");
   out.weight = integer_at(json, "/weight");
+  out.feeds = integer_at(json, "/counters/connections/feed_busy");
   out.requests = integer_at(json, "/counters/requests");
   for (const char* one : {"/counters/responses/5xx", "/counters/failures/timeout", "/counters/failures/reset",
                           "/counters/failures/bad_response"}) {

@@ -15,6 +15,7 @@ namespace dlb::lb {
 struct CtlBackend {
   std::string id, url, state;
   std::int64_t in_flight = 0, weight = 0;
+  std::int64_t feeds = 0;                 // on their way behind their heads: no longer in flight
   std::int64_t requests = 0, failed = 0;  // failed: 5xx, and exchanges that it broke or let time out
   double score = 0, latency_ms = 0;
   double cpu = -1, memory = -1;  // percent; -1: it reports none

@@ -83,6 +83,29 @@ class Ctl(LbCase):
         code, out, _ = self.ctl(balancer, "drain", "z", "--json")
         self.assertEqual((code, json.loads(out)["error"]), (NOT_SO, "no_such_backend"))
 
+    def test_drain_waits_for_a_feed_that_is_on_its_way(self):
+        """It has given its slot back with its head."""
+        release = threading.Event()
+        self.addCleanup(release.set)
+
+        def handler(connection, request):
+            connection.send("HTTP/1.1 200 OK|Content-Length: 4||ab")
+            release.wait(60)
+            connection.send(b"cd")
+
+        a, b = self.scripted(handler, name="a"), self.scripted(name="b")
+        balancer = self.balancer(a, b, policy="first")
+        with balancer.client() as client:
+            client.send(G.replace(b"GET / ", b"GET /feed "))
+            wait_until(lambda: balancer.backend("a")["counters"]["connections"]["feed_busy"] == 1, 10, "the feed at a")
+            wait_until(lambda: balancer.backend("a")["in_flight"] == 0, 10, "its slot to be free")
+            code, _, err = self.ctl(balancer, "drain", "a", "--wait", "200ms")
+            self.assertEqual(code, NOT_SO)
+            self.assertIn("a is draining with 0 in flight, feeds on their way: 1", err)
+            release.set()
+            self.assertEqual(client.read_response().body, b"abcd")
+            self.assertEqual(self.ok(balancer, "drain", "a", "--wait", "20s"), "a: draining, weight 1, 0 in flight\n")
+
     def test_reload(self):
         a = self.scripted(name="a")
         balancer = self.balancer(a)
