@@ -4,8 +4,7 @@
 //   Connected ──register──▶ Registering ──verified, name ours, presence told──▶ Registered
 //       ▲                        └──error: the session may try again──┐
 //       └─────────────────────────────────────────────────────────────┘
-//   Registered:  live ──resume──▶ replaying (live rows are not sent; the replay comes by them) ──its end──▶
-//   live
+//   Registered:  live ──resume──▶ replaying (live rows wait; the replay comes by them) ──its end──▶ live
 //
 // One request at a time: while the store answers one (registering, history, users, key) the session is not
 // read, so its answers come in order and nothing queues here. Messages go on meanwhile, up to kMaxUnsettled a

@@ -5,9 +5,8 @@
 //   GET  /health           200; 503 during start-delay and after `health=down`
 //   GET  /internal/stats   what the balancer polls: the share of its capacity in use as cpu_percent
 //   GET  /fixture          its counters
-//   POST /fixture?NAME=VALUE&…   changes service, capacity, fail-share, fail-status, slow, health (up, down),
-//   hang
-//                          (true, false) from now on
+//   POST /fixture?NAME=VALUE&…   from now on, of: service, capacity, fail-share, fail-status, slow,
+//                          health (up, down), hang (true, false)
 //   anything else          waits its turn (first in, first out), takes its time, then: the port, as text
 //
 // With `--mode tcp` a connection gets the port as a line, then its own bytes back. One thread, one loop;

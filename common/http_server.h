@@ -2,9 +2,8 @@
 // balancer's admin listener. It owns connections, framing, limits, timeouts and closing; a HttpService
 // decides what to answer, at once or later, or takes the connection over (upgrades).
 //
-//   accept ──▶ idle ──▶ head ──▶ body ──▶ on_request() ... respond() ──▶ writing ──▶ idle | lingering ──▶
-//   closed
-//                                  on_abandoned() ◀── the client left before respond()
+//   accept ─▶ idle ─▶ head ─▶ body ─▶ on_request() ... respond() ─▶ writing ─▶ idle | lingering ─▶ closed
+//                                on_abandoned() ◀── the client left before respond()
 //
 // Requests of one connection are handed over one at a time and answered in order; while one is in progress
 // nothing more is read from it. A half-closed client gets its answers. Bodies come whole (length or chunked),

@@ -2,9 +2,8 @@
 // of HealthChecker without its probes, clock and log, so that the simulator runs them too.
 //
 //   active   take_check(): a verdict moves the streak (policy/health_streak.h), never traffic
-//   passive  note_connect_failed(): the limit-th in a row takes a backend out at once, until a check that
-//   began
-//            later succeeds
+//   passive  note_connect_failed(): the limit-th in a row takes a backend out at once, until a check succeeds
+//            that began later
 //
 //   healthy = active streak is up, and not out by failed connects: publish_health()
 //
