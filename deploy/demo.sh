@@ -99,6 +99,7 @@ fi
 
 say "It runs; Ctrl-C stops all of it"
 cat <<TXT
+  chat in a browser https://localhost:$((port_base + 1))/ (its certificate is self-made), or $url/
   post a message    curl -i $url/message -H 'Content-Type: application/json' -d '{"client-name":"me","msg":"hello"}'
   read the feed     curl -s '$url/feed?limit=10'
   the balancer      $url/lb/status   $url/lb/metrics
