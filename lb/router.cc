@@ -166,22 +166,20 @@ void Router::Impl::look_at_latency(Backend& backend, BackendView& view, TimePoin
 void Router::Impl::refresh_vetoes(TimePoint now) {
   if (rules.kind != PolicyKind::Adaptive || now < next_vetoes_at) return;
   next_vetoes_at = now + kVetoInterval;
-  Score sum;
-  double count = 0;
+  const auto in_service = [](const Backend& backend) {
+    return !backend.taken_out() && backend.healthy.load(std::memory_order_relaxed);
+  };
+  ScoreSum all;
   for (const auto& backend : *backends) {
-    if (backend->taken_out() || !backend->healthy.load(std::memory_order_relaxed)) continue;
-    const Score score = score_of(*backend, *options, now);
-    sum.cpu += score.cpu;
-    sum.in_flight += score.in_flight;
-    sum.latency += score.latency;
-    count += 1;
+    if (in_service(*backend)) all.add(score_of(*backend, *options, now));
   }
-  if (count == 0) return;
-  const Score pool{
-      .cpu = sum.cpu / count, .in_flight = sum.in_flight / count, .latency = sum.latency / count};
   for (const auto& backend : *backends) {
+    const Score score = score_of(*backend, *options, now);
+    const ScoreSum others = in_service(*backend) ? all.without(score) : all;
     const std::uint8_t before = backend->veto.load(std::memory_order_relaxed);
-    const std::uint8_t after = next_veto(before, score_of(*backend, *options, now), pool, rules.threshold);
+    // Alone there is nobody to stand out from.
+    const std::uint8_t after =
+        others.empty() ? std::uint8_t{0} : next_veto(before, score, others.mean(), rules.threshold);
     if (after != before) backend->veto.store(after, std::memory_order_relaxed);
   }
 }

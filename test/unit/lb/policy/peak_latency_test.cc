@@ -63,7 +63,7 @@ TEST_CASE("slow start: from a tenth to all of its weight in 10 s") {
 }
 
 TEST_CASE("veto: a term over the threshold that stands out, with hysteresis on both") {
-  const Score pool{.cpu = 35, .in_flight = 35, .latency = 35};
+  const Score pool{.cpu = 30, .in_flight = 30, .latency = 30};
   CHECK(next_veto(0, {.cpu = 75}, pool, 75) == kVetoCpu);
   CHECK(next_veto(0, {.cpu = 74, .in_flight = 90, .latency = 80}, pool, 75) ==
         (kVetoInFlight | kVetoLatency));
@@ -73,6 +73,22 @@ TEST_CASE("veto: a term over the threshold that stands out, with hysteresis on b
   const Score busy{.cpu = 70, .in_flight = 70, .latency = 70};
   CHECK(next_veto(0, {.cpu = 100}, busy, 75) == 0);
   CHECK(next_veto(kVetoCpu, {.cpu = 100}, busy, 75) == 0);
+}
+
+TEST_CASE("veto: in a small pool too, one stands out from the others") {
+  const int others = GENERATE(1, 2, 3);
+  ScoreSum all;
+  const Score hot{.cpu = 100};
+  for (int i = 0; i < others; ++i) all.add({.cpu = 40});
+  all.add(hot);
+  CHECK(next_veto(0, hot, all.without(hot).mean(), 75) == kVetoCpu);
+  CHECK(next_veto(0, {.cpu = 40}, all.without({.cpu = 40}).mean(), 75) == 0);
+}
+
+TEST_CASE("veto: alone there are no others") {
+  ScoreSum all;
+  all.add({.cpu = 100});
+  CHECK(all.without({.cpu = 100}).empty());
 }
 
 }  // namespace
