@@ -9,7 +9,8 @@
 namespace dlb {
 namespace {
 
-constexpr int kFlushesPerTurn = 256;
+constexpr Duration kFlushBudget = std::chrono::milliseconds(2);  // a turn
+constexpr std::size_t kFlushesBetweenLooks = 16;                 // at the clock
 
 std::uint64_t& end_counter(WsServerCounters& counters, WsEnd end) {
   switch (end) {
@@ -174,10 +175,13 @@ void WsServer::want_flush(Handle<WsSession> handle) {
   parts_->flush.push_back(handle);
 }
 
-// What a turn has gathered goes out in one write each; many sessions are spread over turns.
+// What a turn has gathered goes out in one write each; many sessions are spread over turns. A write takes 1
+// to 15 µs, by size and TLS, so it is time that bounds them.
 void WsServer::flush_some() {
   auto& waiting = parts_->flush;
-  for (std::size_t left = std::min<std::size_t>(waiting.size(), kFlushesPerTurn); left > 0; --left) {
+  const TimePoint end = waiting.size() > kFlushesBetweenLooks ? monotonic_now() + kFlushBudget : kNever;
+  for (std::size_t left = waiting.size(), done = 1; left > 0; --left, ++done) {
+    if (done % kFlushesBetweenLooks == 0 && monotonic_now() >= end) return;
     WsSession* const session = parts_->sessions.get(waiting.front());
     waiting.pop_front();
     if (session == nullptr) continue;
