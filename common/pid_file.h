@@ -21,6 +21,8 @@ class PidFile {
   Result<void> write();
   // Removes what write() wrote, unless another process has written there since.
   void remove();
+  // The file is somebody else's from now on: remove() leaves it, even before he has written there.
+  void leave() { written_ = false; }
 
  private:
   const std::string path_;

@@ -111,6 +111,7 @@ void Lifecycle::hand_over() {
   if (state_ != State::Serving) return;
   shared_.draining.store(true, std::memory_order_relaxed);
   close_idle_at_ = kNever;
+  handed_over_ = true;
   enter(State::Draining);
 }
 

@@ -50,6 +50,7 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
   void on_heap_timer(HeapTimer& timer) override;
 
   State state() const { return state_; }
+  bool handed_over() const { return handed_over_; }
   std::uint64_t connections_cut() const { return connections_cut_; }
 
  private:
@@ -70,6 +71,7 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
   HeapTimer timer_;
   TimePoint deadline_{};
   TimePoint close_idle_at_{};  // kNever: done
+  bool handed_over_ = false;
   Duration tunnel_drain_timeout_{};
   State state_ = State::Warming;
   std::function<void()> when_serving_;

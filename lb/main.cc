@@ -208,6 +208,8 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   for (const auto& worker : workers) worker->loop().stop();
   for (std::thread& thread : threads) thread.join();
   control.stop();
+  // The successor may be just about to write it; looking whose it is and removing it would be two steps.
+  if (lifecycle.handed_over()) pid_file.leave();
   log.info("balancer stopped", {{"connections_cut", lifecycle.connections_cut()}});
   return 0;
 }

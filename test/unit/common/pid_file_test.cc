@@ -37,6 +37,17 @@ TEST_CASE("a pid file is there while its process is, and another process's stays
   CHECK(text_of(path) == "1\n");
 }
 
+TEST_CASE("a pid file that was left to another process stays, though he has yet to write it") {
+  const test::TempDir folder;
+  const std::string path = folder.file("daemon.pid");
+  {
+    PidFile file(path);
+    REQUIRE(file.write().has_value());
+    file.leave();
+  }
+  CHECK(text_of(path) == std::to_string(::getpid()) + "\n");
+}
+
 TEST_CASE("without a path there is no pid file; one that can't be written is an error that names it") {
   PidFile none;
   CHECK(none.write().has_value());
