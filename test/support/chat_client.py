@@ -1,4 +1,4 @@
-"""A person of the WSS chat: a key whose signatures openssl makes, and a session that speaks the protocol of spec's section
+"""A person of the WSS chat: a key whose signatures OpenSSL makes, and a session that speaks the protocol of spec's section
 on WSS: JSON messages over a WebSocket."""
 
 import atexit
@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 
+from libcrypto import PrivateKey
 from websocket import WebSocket
 
 
@@ -21,6 +22,8 @@ class Key:
         self.path = os.path.join(folder, f"{name}-{bits}.pem")
         if not os.path.exists(self.path):
             self._openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", f"rsa_keygen_bits:{bits}", "-out", self.path)
+        with open(self.path, "rb") as file:
+            self.private = PrivateKey(file.read())
         self.der = self._openssl("pkey", "-in", self.path, "-pubout", "-outform", "DER")
         self.public = base64.b64encode(self.der).decode()
         self.fingerprint = base64.b64encode(hashlib.sha256(self.der).digest()).decode()
@@ -34,9 +37,7 @@ class Key:
 
     def sign(self, *parts, salt=32):
         """Of the parts joined by line feeds."""
-        raw = self._openssl("dgst", "-sha256", "-sigopt", "rsa_padding_mode:pss", "-sigopt", f"rsa_pss_saltlen:{salt}",
-                            "-sign", self.path, sent="\n".join(parts).encode())
-        return base64.b64encode(raw).decode()
+        return base64.b64encode(self.private.sign("\n".join(parts).encode(), salt)).decode()
 
     def verifies(self, signature, *parts):
         """By the public key alone."""
