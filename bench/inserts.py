@@ -27,7 +27,7 @@ class System:
 
     def __init__(self, folder, port_base):
         self.folder, self.base = folder, port_base
-        self.local("up", "--port-base", str(port_base), "--backends", "3", "--store", "postgres")
+        self.local("up", "--port-base", str(port_base), "--backends", "3", "--store", "postgres", "--programs", ROOT)
         for name in (*NAMES, "lb"):
             self.local("kill", name)
         with open(os.path.join(folder, "database.env"), encoding="ascii") as file:
