@@ -100,7 +100,7 @@ class Hostile(LbCase):
                 connection.send(EVIL)
 
         a = self.scripted(handler)
-        balancer = self.balancer(a)
+        balancer = self.balancer(a, workers=1)  # all idle connections are in one pool
         for index in range(10):
             with balancer.client() as client:
                 self.assertEqual(client.request("GET /first HTTP/1.1|Host: a||").body, b"/first")

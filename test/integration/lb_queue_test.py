@@ -72,7 +72,7 @@ class Queue(LbCase):
     def test_lb_24_cap_and_order(self):
         """LB-24: never more than the cap at the backend; those that wait are served first come, first served."""
         a = self.scripted(self.held.handler)
-        balancer = self.balancer(a, backend_cap=2)
+        balancer = self.balancer(a, backend_cap=2, workers=1)  # a line is a worker's own
         clients = self.hold(balancer, 8)
         self.assertEqual(balancer.in_flight(), 2)
         self.assertEqual(balancer.metrics()["queue"]["waiting"], 6)
