@@ -86,7 +86,8 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 [[ -n $port_base ]] || port_base=$(free_port_base)
 started=1
-"$LOCAL" up --dir "$DIR" --port-base "$port_base" --backends "$backends" --store "$store"
+# The programs are named, so that they are not built once more.
+"$LOCAL" up --dir "$DIR" --port-base "$port_base" --backends "$backends" --store "$store" --programs "$ROOT"
 url=http://127.0.0.1:$port_base
 
 say "Load: $USERS users, $REQUESTS requests, one in twenty reads the whole feed; each message is looked for at the end"
