@@ -1,31 +1,46 @@
-"""Real backends over one SQLite file that a shell command restarts, as an operator's would: for tests of
-deploy/rolling.sh and of what clients see meanwhile. They are no children of the test."""
+"""Real backends over one SQLite file that a command restarts (this file, run as a program), as an operator's would: for
+tests of deploy/rolling.sh and of what clients see meanwhile."""
 
+import json
 import os
 import shlex
 import signal
+import subprocess
+import sys
 
-from programs import ROOT, ChatBackend, program, run
+from programs import ROOT, ChatBackend, clean_environment, program, run
+from raw import Incomplete, fetch
 from waiting import wait_until
 
 ROLLING = os.path.join(ROOT, "deploy", "rolling.sh")
 
-# $BACKEND: which one. SIGTERM, its end (a zombie has ended), a new one, its health.
-_RESTART = r"""
-set -e
-cd {folder}
-. ./ports
-alive() {{
-  local stat
-  [[ -s $BACKEND.pid ]] && stat=$(cat "/proc/$(cat $BACKEND.pid)/stat" 2>/dev/null) && [[ ${{stat##*) }} != Z* ]]
-}}
-if alive; then kill -TERM "$(cat $BACKEND.pid)"; fi
-while alive; do sleep 0.02; done
-env -u DATABASE_URL setsid {program} -c $BACKEND.toml </dev/null >>$BACKEND.log 2>&1 &
-echo $! >$BACKEND.pid
-port=port_$BACKEND
-until curl -fs --noproxy '*' -o /dev/null "http://127.0.0.1:${{!port}}/health"; do alive; sleep 0.02; done
-"""
+
+def restart(folder, name):
+    """SIGTERM, its end, a new one in a session of its own, its health. Each has a deadline."""
+    pid_file = os.path.join(folder, name + ".pid")
+    if os.path.exists(pid_file):
+        with open(pid_file, encoding="ascii") as file:
+            pid = int(file.read())
+        if _runs(pid):
+            os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: not _runs(pid), 30, f"the end of {name}")
+    with open(os.path.join(folder, name + ".log"), "ab") as log:
+        backend = subprocess.Popen([program("backend"), "-c", os.path.join(folder, name + ".toml")], stdin=subprocess.DEVNULL,
+                                   stdout=log, stderr=log, env=clean_environment(), start_new_session=True)
+    with open(pid_file, "w", encoding="ascii") as file:
+        file.write(f"{backend.pid}\n")
+    with open(os.path.join(folder, "ports"), encoding="ascii") as file:
+        port = json.load(file)[name]
+
+    def healthy():
+        if backend.poll() is not None:
+            raise SystemExit(f"{name} ended with code {backend.returncode}")
+        try:
+            return fetch(port, "/health", timeout=3).status == 200
+        except (OSError, Incomplete):
+            return False
+
+    wait_until(healthy, 30, f"the health of {name}")
 
 
 class RestartableBackends:
@@ -35,15 +50,11 @@ class RestartableBackends:
         os.makedirs(data, 0o700)
         self.backends = [ChatBackend(case.folder, f"sys{index + 2}", data) for index in range(count)]
         with open(os.path.join(case.folder, "ports"), "w", encoding="ascii") as file:
-            file.writelines(f"port_{backend.name}={backend.port}\n" for backend in self.backends)
-        self.script = os.path.join(case.folder, "restart.sh")
-        with open(self.script, "w", encoding="utf-8") as file:
-            file.write(_RESTART.format(folder=shlex.quote(case.folder), program=shlex.quote(program("backend"))))
-        self.command = "bash " + shlex.quote(self.script)
+            json.dump({backend.name: backend.port for backend in self.backends}, file)
+        self.command = shlex.join([sys.executable, os.path.realpath(__file__), case.folder])  # for $BACKEND
         case.addCleanup(self.end)
         for backend in self.backends:
-            code, out, err = run(["bash", self.script], BACKEND=backend.name)
-            assert code == 0, out + err + backend.log_tail()
+            restart(case.folder, backend.name)
 
     def pid(self, name):
         with open(os.path.join(self.folder, name + ".pid"), encoding="ascii") as file:
@@ -78,3 +89,5 @@ def rolling(balancer, restart, *arguments, timeout=120):
                 *arguments], timeout=timeout)
 
 
+if __name__ == "__main__":
+    restart(sys.argv[1], os.environ["BACKEND"])
