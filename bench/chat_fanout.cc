@@ -12,7 +12,6 @@
 // Times in µs: from the planned time to the acknowledgement and to each delivery; from the acknowledgement to
 // each delivery behind it (0 for one before it). cpu: this process's seconds. Exit code 1 when a session is
 // lost, 2 for bad usage.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +30,7 @@
 #include "common/clock.h"
 #include "common/event_loop.h"
 #include "common/histogram.h"
+#include "common/process_stats.h"
 #include "common/rsa_pss.h"
 #include "common/timer_heap.h"
 #include "common/tls_context.h"
@@ -55,12 +55,8 @@ std::string utc_now() {
 }
 
 double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  const ProcessStats stats = read_process_stats();
+  return stats.user_cpu_seconds + stats.system_cpu_seconds;
 }
 
 // The number behind `key`; -1: none. Members of our own server's frames, whose order is known.
