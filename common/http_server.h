@@ -154,8 +154,6 @@ class HttpServer final : public AcceptHandler, public TurnEndHook {
   std::optional<TakenConnection> take_over(HttpToken token);
   // For connections from now on; those that are there keep theirs. Only where TLS is served.
   void set_tls(std::shared_ptr<const TlsContext> context);
-  // Seam: respond_stream(token, ...) for bodies without an end (server-sent events) will open a chunked
-  // answer whose parts are pushed by token; HttpExchange's cursor over parts is made for it.
 
   // From now on every answer carries `Connection: close`; the listener stays open, idle connections stay
   // until their next answer, their idle timeout or close_idle().

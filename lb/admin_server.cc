@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "common/check.h"
 #include "common/json_writer.h"
 #include "common/socket.h"
 #include "lb/handover.h"
@@ -73,7 +74,8 @@ Result<Fd> open_admin_listener(const Options& options, const LoadedOptions& load
 
 AdminServer::AdminServer(EventLoop& loop, Fd listener, const Options& options,
                          const ConfigurationStore& configuration, StatusPages& pages, BackendEvents& events,
-                         const Predecessor& predecessor, AdminCounters& counters, Log& log)
+                         const Predecessor& predecessor, AdminCounters& counters, EventFigures& event_figures,
+                         Log& log)
     : loop_(loop),
       configuration_(configuration),
       pages_(pages),
@@ -85,6 +87,7 @@ AdminServer::AdminServer(EventLoop& loop, Fd listener, const Options& options,
       beyond_loopback_(!options.admin_address.is_loopback()),
       names_(own_names(options)),
       listener_(std::move(listener)),
+      event_stream_(loop, pages, configuration, event_figures, [](std::uint64_t) {}),
       mail_(loop, *this, 4) {
   if (!predecessor_.was_there()) on_mail(AdminMail::Start);
 }
@@ -105,6 +108,7 @@ void AdminServer::on_mail(AdminMail mail) {
   } else if (server_) {
     server_->begin_drain();
     server_->close_listener();
+    event_stream_.end();
   }
 }
 
@@ -121,6 +125,7 @@ void AdminServer::on_request(HttpToken token, const HttpRequest& request) {
     const HeaderLine allow[] = {{"Allow", route.changes() ? "POST" : "GET, HEAD"}};
     return server_->respond_error(token, 405, "method_not_allowed", "this path takes another method", allow);
   }
+  if (head.path == "/lb/events") return serve_events(token, request);
   if (route.kind == AdminRoute::Kind::Page) return serve_page(token, head);
   if (route.kind == AdminRoute::Kind::Reload) return serve_reload(token);
   serve_backend(token, request, route);
@@ -206,6 +211,21 @@ void AdminServer::serve_page(HttpToken token, const RequestHead& head) {
   OwnPages::Page page = pages_.render(head.path, head.query, head.fields.value(HeaderId::Accept));
   server_->respond(token, page.status, page.content_type, header_lines(page.extra),
                    HttpBody::of(std::move(page.body)));
+}
+
+void AdminServer::serve_events(HttpToken token, const HttpRequest& request) {
+  const RequestHead& head = request.head;
+  if (head.framing == BodyFraming::Chunked ||
+      (head.framing == BodyFraming::Length && head.content_length > 0))
+    return server_->respond_error(token, 400, "bad_request", "a reader of events sends no body");
+  if (!event_stream_.reserve()) {
+    const HeaderLine retry[] = {{"Retry-After", "5"}};
+    return server_->respond_error(token, 503, "too_many_readers", "as many read events as may", retry);
+  }
+  const bool head_only = head.method == HttpMethod::Head;
+  auto taken = server_->take_over(token);
+  DLB_CHECK(taken);
+  event_stream_.begin(std::move(taken->transport), head_only);
 }
 
 void AdminServer::serve_backend(HttpToken token, const HttpRequest& request, const AdminRoute& route) {

@@ -6,7 +6,7 @@
 //   POST /lb/backends/ID/weight?value=N
 //   GET  /lb/backends/ID          each answers with the backend as /lb/status shows it
 //   POST /lb/reload               as SIGHUP; answers when it is in force, 422 when it was refused
-//   GET  /lb/health, /lb/status, /lb/metrics
+//   GET  /lb/health, /lb/status, /lb/metrics, /lb/events
 //
 // Bodies are not looked at. Refused: a foreign Host or Origin 403, without the token of admin-token-file 401.
 #pragma once
@@ -27,6 +27,7 @@
 #include "lb/backend_events.h"
 #include "lb/backend_set.h"
 #include "lb/configuration.h"
+#include "lb/event_stream.h"
 #include "lb/options.h"
 #include "lb/predecessor.h"
 #include "lb/reloader.h"
@@ -51,7 +52,7 @@ class AdminServer final : public HttpService, public MailboxHandler<AdminMail>, 
   // up to then that one answers.
   AdminServer(EventLoop& loop, Fd listener, const Options& options, const ConfigurationStore& configuration,
               StatusPages& pages, BackendEvents& events, const Predecessor& predecessor,
-              AdminCounters& counters, Log& log);
+              AdminCounters& counters, EventFigures& event_figures, Log& log);
   AdminServer(const AdminServer&) = delete;
   AdminServer& operator=(const AdminServer&) = delete;
 
@@ -75,6 +76,7 @@ class AdminServer final : public HttpService, public MailboxHandler<AdminMail>, 
  private:
   bool refused(HttpToken token, const RequestHead& head);
   void serve_page(HttpToken token, const RequestHead& head);
+  void serve_events(HttpToken token, const HttpRequest& request);
   void serve_backend(HttpToken token, const HttpRequest& request, const AdminRoute& route);
   void serve_reload(HttpToken token);
   bool frozen();
@@ -100,6 +102,7 @@ class AdminServer final : public HttpService, public MailboxHandler<AdminMail>, 
   bool frozen_ = false;
   Fd listener_;  // until it accepts
   std::optional<HttpServer> server_;
+  EventStream event_stream_;
   Mailbox<AdminMail> mail_;
 };
 

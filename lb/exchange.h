@@ -105,6 +105,7 @@ class Exchange final : public TimerHandler, public QueueTicket {
   MessageRelay::Intake take_body(const RequestHead& head, std::size_t head_bytes, Buffer& in,
                                  Buffer request_head);
   void serve_own_page(const RequestHead& head, std::size_t head_bytes, Buffer& in);
+  void serve_events();
 
   // --- the way to a backend (exchange.cc)
   void route();

@@ -162,8 +162,27 @@ void Exchange::serve_own_page(const RequestHead& head, std::size_t head_bytes, B
     return answer(405, "method_not_allowed", "the balancer's own pages are read-only here",
                   "Allow: GET, HEAD\r\n");
   }
+  if (path == "/lb/events") return serve_events();
   OwnPages::Page page = worker_.shared().pages.render(path, query, accept);
   answer_page(page.status, page.content_type, std::move(page.body), page.extra);
+}
+
+// Hands the connection to the readers of /lb/events: no request is in progress on it any more.
+void Exchange::serve_events() {
+  if (!request_.source_ended()) {
+    client_keep_alive_ = false;
+    return answer(400, "bad_request", "a reader of events sends no body");
+  }
+  if (!worker_.event_stream().reserve())
+    return answer(503, "too_many_readers", "as many read events as may", "Retry-After: 5\r\n");
+  status_ = 200;
+  enter(State::Answering);
+  note_end('-', '-');
+  Buffer unread;
+  Transport transport = downstream_.hand_over(unread);
+  worker_.metrics().client_active.add();
+  abandon();
+  worker_.event_stream().begin(std::move(transport), method_ == HttpMethod::Head);
 }
 
 void Exchange::answer_bad_head(int status, std::string_view reason, std::string_view bytes) {

@@ -144,7 +144,9 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   StatusPages pages(configuration, system, memory, log);
   EventsToWorkers events;
   Control control(first, system, memory, events, log);
-  Shared shared(configuration, memory, control.passive(), control.outliers(), pages, log);
+  EventFigures event_figures;
+  pages.set_events(event_figures);
+  Shared shared(configuration, memory, control.passive(), control.outliers(), pages, event_figures, log);
   shared.access_log = access_log->get();
   pages.set_access_log(shared.access_log);
   pages.set_ejections(control.outliers().counters());
@@ -161,7 +163,7 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   if (*admin_listener) {
     more_listeners.push_back(admin_listener->get());
     admin.emplace(control.loop(), std::move(*admin_listener), *first->options, configuration, pages, events,
-                  predecessor, admin_counters, log);
+                  predecessor, admin_counters, event_figures, log);
   }
 
   shared.client_cap = descriptors.client_cap;
@@ -222,12 +224,13 @@ int main(int argc, char** argv) {
   using namespace dlb::lb;
   if (argc > 1 && std::string_view(argv[1]) == "ctl") return ctl_main(argc - 1, argv + 1, environ);
   if (argc == 2 && std::string_view(argv[1]) == "--metrics-markdown") {  // for the README
-    std::printf("%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
+    std::printf("%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
                 metrics_markdown(tunnel_metric_rows()).c_str(),
                 metrics_markdown(tunnel_backend_metric_rows(), "listener, backend").c_str(),
                 metrics_markdown(tls_metric_rows()).c_str(), metrics_markdown(proxy_metric_rows()).c_str(),
                 metrics_markdown(outlier_metric_rows()).c_str(),
                 metrics_markdown(reload_metric_rows()).c_str(), metrics_markdown(admin_metric_rows()).c_str(),
+                metrics_markdown(event_metric_rows()).c_str(),
                 metrics_markdown(backend_metric_rows(), "backend").c_str());
     return 0;
   }

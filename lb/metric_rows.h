@@ -13,6 +13,7 @@
 #include "lb/access_log.h"
 #include "lb/admin_counters.h"
 #include "lb/backend_set.h"
+#include "lb/event_figures.h"
 #include "lb/memory_monitor.h"
 #include "lb/metrics.h"
 #include "lb/options.h"
@@ -45,6 +46,7 @@ struct LbTotals {
   std::uint64_t generation = 1;                   // of the configuration
   std::int64_t configured_at_us = 0;              // likewise, since 1970
   const AdminCounters* admin = nullptr;           // null: all 0
+  const EventFigures* events = nullptr;           // null: all 0
 
   std::uint64_t sum(WorkerCount WorkerMetrics::*member) const;
   std::uint64_t max(WorkerCount WorkerMetrics::*member) const;
@@ -81,6 +83,7 @@ std::span<const MetricRow> proxy_metric_rows();           // of LbTotals too
 std::span<const MetricRow> outlier_metric_rows();         // of LbTotals too
 std::span<const MetricRow> reload_metric_rows();          // of LbTotals too
 std::span<const MetricRow> admin_metric_rows();           // of LbTotals too
+std::span<const MetricRow> event_metric_rows();           // of LbTotals too
 std::span<const MetricRow> backend_metric_rows();         // of BackendFigures, label `backend`
 std::span<const MetricRow>
 backend_counter_rows();  // those of them that /lb/status does not show in words of its own

@@ -63,8 +63,8 @@ constexpr OptionRow kRows[] = {
     option<&Options::workers>(
         "workers",
         {.min = 0, .max = 64, .apply = Apply::Restart, .help = "Data threads; 0: one per CPU of the quota."}),
-    option<&Options::public_status>(
-        "public-status", {.help = "Serve /lb/health, /lb/status and /lb/metrics on the public listener."}),
+    option<&Options::public_status>("public-status",
+                                    {.help = "Serve the read-only pages under /lb/ on the public listener."}),
     option<&Options::pid_file>(
         "pid-file", {.unit = "file",
                      .apply = Apply::Restart,

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "lb/backend_set.h"
 #include "lb/configuration.h"
+#include "lb/event_figures.h"
 #include "lb/listener.h"
 #include "lb/memory_monitor.h"
 #include "lb/options.h"
@@ -45,6 +46,8 @@ class OwnPages {
     std::string extra;  // whole header lines with CRLF
   };
   virtual Page render(std::string_view path, std::string_view query, std::string_view accept) = 0;
+  // A snapshot for /lb/events: one JSON object on one line.
+  virtual std::string render_event() = 0;
 
  protected:
   ~OwnPages() = default;
@@ -73,12 +76,13 @@ struct WorkerMail {
 
 struct Shared {
   Shared(ConfigurationStore& configuration_in, const MemoryState& memory_in, PassiveHealth& passive_in,
-         OutlierMonitor& outliers_in, OwnPages& pages_in, Log& log_in)
+         OutlierMonitor& outliers_in, OwnPages& pages_in, EventFigures& events_in, Log& log_in)
       : configuration(configuration_in),
         memory(memory_in),
         passive(passive_in),
         outliers(outliers_in),
         pages(pages_in),
+        events(events_in),
         log(log_in) {}
 
   ConfigurationStore& configuration;
@@ -86,6 +90,7 @@ struct Shared {
   PassiveHealth& passive;
   OutlierMonitor& outliers;
   OwnPages& pages;
+  EventFigures& events;
   Log& log;
   TlsCertificates* certificates = nullptr;  // null: no tls-listen
   AccessLog* access_log = nullptr;          // null: off

@@ -6,33 +6,13 @@
 
 #include "common/json_writer.h"
 #include "lb/config_json.h"
+#include "lb/event_snapshot.h"
 #include "lb/score_view.h"
 
 namespace dlb::lb {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-
-LbTotals totals_of(const StatusView& view) {
-  return LbTotals{.workers = view.workers,
-                  .routers = view.routers,
-                  .backends = view.backends,
-                  .system = view.system,
-                  .memory = view.memory,
-                  .now = view.now,
-                  .started = view.started,
-                  .draining = view.draining,
-                  .panic = in_panic(view.backends, view.options),
-                  .log_suppressed = view.log_suppressed,
-                  .log_dropped = view.log_dropped,
-                  .access_log = view.access_log,
-                  .certificates = view.certificates,
-                  .ejections = view.ejections,
-                  .reloads = view.reloads,
-                  .generation = view.generation,
-                  .configured_at_us = view.configured_at_us,
-                  .admin = view.admin};
-}
 
 std::string_view overall(const StatusView& view) {
   if (view.draining) return "draining";
@@ -117,7 +97,55 @@ void write_ejection(JsonWriter& json, const Backend& backend, TimePoint now) {
   json.field("failures_in_row", backend.ejection.failures_in_row.load(kRelaxed)).end_object();
 }
 
-void write_backend(JsonWriter& json, const Backend& backend, const StatusView& view) {
+void write_reloads(JsonWriter& json, const StatusView& view) {
+  json.key("configuration").begin_object();
+  json.field("generation", view.generation).field("loaded_at", iso8601_utc(view.configured_at_us));
+  json.field("reloads", view.reloads == nullptr ? 0 : view.reloads->succeeded.load(kRelaxed));
+  json.field("reloads_failed", view.reloads == nullptr ? 0 : view.reloads->failed.load(kRelaxed));
+  json.field("settling", view.reloads != nullptr && view.reloads->settling.load(kRelaxed));
+  write_error(json, view.reloads == nullptr ? LastError::Entry{} : view.reloads->last_error.get());
+  json.end_object();
+}
+
+}  // namespace
+
+LbTotals totals_of(const StatusView& view) {
+  return LbTotals{.workers = view.workers,
+                  .routers = view.routers,
+                  .backends = view.backends,
+                  .system = view.system,
+                  .memory = view.memory,
+                  .now = view.now,
+                  .started = view.started,
+                  .draining = view.draining,
+                  .panic = in_panic(view.backends, view.options),
+                  .log_suppressed = view.log_suppressed,
+                  .log_dropped = view.log_dropped,
+                  .access_log = view.access_log,
+                  .certificates = view.certificates,
+                  .ejections = view.ejections,
+                  .reloads = view.reloads,
+                  .generation = view.generation,
+                  .configured_at_us = view.configured_at_us,
+                  .admin = view.admin,
+                  .events = view.events};
+}
+
+void write_overview(JsonWriter& json, const StatusView& view) {
+  json.field("status", overall(view));
+  json.field("version", DLB_VERSION);
+  json.field("pid", static_cast<std::int64_t>(::getpid()));
+  json.field("time", iso8601_utc(view.wall_us));
+  json.field("uptime_seconds", seconds(view.now - view.started), 1);
+  json.field("draining", view.draining).field("predecessor_drains", view.predecessor_drains);
+  json.field("panic", in_panic(view.backends, view.options));
+  json.field("memory_guard", guard_reason_name(view.memory.reason.load(kRelaxed)));
+  json.field("policy", view.options.policy);
+  json.field("threshold", view.options.threshold);
+}
+
+void write_backend(JsonWriter& json, const Backend& backend, const StatusView& view,
+                   std::span<const MetricRow> counters) {
   const Score score = score_of(backend, view.options, view.now);
   json.begin_object();
   json.field("id", backend.id).field("url", backend.url);
@@ -146,11 +174,10 @@ void write_backend(JsonWriter& json, const Backend& backend, const StatusView& v
   write_ejection(json, backend, view.now);
   const BackendFigures figures{backend, view.options, view.now};
   json.key("counters").begin_object();
-  append_json_members(json, backend_counter_rows(), figures);
+  append_json_members(json, counters, figures);
   json.end_object().end_object();
 }
 
-// Backends that are no longer configured, for as long as something runs on them.
 void write_leaving(JsonWriter& json, const StatusView& view) {
   json.key("backends_leaving").begin_array();
   for (const auto& backend : view.backends) {
@@ -162,18 +189,6 @@ void write_leaving(JsonWriter& json, const StatusView& view) {
   }
   json.end_array();
 }
-
-void write_reloads(JsonWriter& json, const StatusView& view) {
-  json.key("configuration").begin_object();
-  json.field("generation", view.generation).field("loaded_at", iso8601_utc(view.configured_at_us));
-  json.field("reloads", view.reloads == nullptr ? 0 : view.reloads->succeeded.load(kRelaxed));
-  json.field("reloads_failed", view.reloads == nullptr ? 0 : view.reloads->failed.load(kRelaxed));
-  json.field("settling", view.reloads != nullptr && view.reloads->settling.load(kRelaxed));
-  write_error(json, view.reloads == nullptr ? LastError::Entry{} : view.reloads->last_error.get());
-  json.end_object();
-}
-
-}  // namespace
 
 int health_status(const StatusView& view) {
   if (view.draining) return 503;
@@ -196,19 +211,10 @@ std::string status_json(const StatusView& view) {
   std::string out;
   JsonWriter json(out);
   json.begin_object();
-  json.field("status", overall(view));
-  json.field("version", DLB_VERSION);
-  json.field("pid", static_cast<std::int64_t>(::getpid()));
-  json.field("time", iso8601_utc(view.wall_us));
-  json.field("uptime_seconds", seconds(view.now - view.started), 1);
-  json.field("draining", view.draining).field("predecessor_drains", view.predecessor_drains);
-  json.field("panic", in_panic(view.backends, view.options));
-  json.field("memory_guard", guard_reason_name(view.memory.reason.load(kRelaxed)));
-  json.field("policy", view.options.policy);
-  json.field("threshold", view.options.threshold);
+  write_overview(json, view);
   json.key("backends").begin_array();
   for (const std::uint32_t index : view.backends.members())
-    write_backend(json, view.backends.at(index), view);
+    write_backend(json, view.backends.at(index), view, backend_counter_rows());
   json.end_array();
   write_leaving(json, view);
   write_reloads(json, view);
@@ -222,7 +228,7 @@ std::string status_json(const StatusView& view) {
 std::string backend_json(const StatusView& view, const Backend& backend) {
   std::string out;
   JsonWriter json(out);
-  write_backend(json, backend, view);
+  write_backend(json, backend, view, backend_counter_rows());
   out += '\n';
   return out;
 }
@@ -238,6 +244,7 @@ std::string metrics_json(const StatusView& view) {
   append_json_members(json, outlier_metric_rows(), totals_of(view));
   append_json_members(json, reload_metric_rows(), totals_of(view));
   append_json_members(json, admin_metric_rows(), totals_of(view));
+  append_json_members(json, event_metric_rows(), totals_of(view));
   json.key("backends").begin_array();
   for (const std::uint32_t index : view.backends.members()) {
     const Backend& backend = view.backends.at(index);
@@ -261,6 +268,7 @@ std::string metrics_prometheus(const StatusView& view) {
   append_prometheus(out, outlier_metric_rows(), totals_of(view));
   append_prometheus(out, reload_metric_rows(), totals_of(view));
   append_prometheus(out, admin_metric_rows(), totals_of(view));
+  append_prometheus(out, event_metric_rows(), totals_of(view));
   std::vector<BackendFigures> figures;
   figures.reserve(view.backends.members().size());
   std::vector<MetricSeries<BackendFigures>> series;
@@ -308,12 +316,18 @@ StatusView StatusPages::view(const Configuration& configuration) const {
                     .generation = configuration.generation,
                     .configured_at_us = configuration.loaded_at_us,
                     .admin = admin_,
+                    .events = events_,
                     .predecessor_drains = predecessor_ != nullptr && predecessor_->alive()};
 }
 
 std::string StatusPages::render_backend(const Backend& backend) const {
   const auto configuration = configuration_.current();
   return backend_json(view(*configuration), backend);
+}
+
+std::string StatusPages::render_event() {
+  const auto configuration = configuration_.current();
+  return event_json(view(*configuration));
 }
 
 OwnPages::Page StatusPages::render(std::string_view path, std::string_view query, std::string_view accept) {

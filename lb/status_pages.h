@@ -38,6 +38,7 @@ struct StatusView {
   std::uint64_t generation = 1;                   // of the configuration
   std::int64_t configured_at_us = 0;              // likewise, since 1970
   const AdminCounters* admin = nullptr;           // null: all 0
+  const EventFigures* events = nullptr;           // null: all 0
   bool predecessor_drains = false;                // the process that an upgrade has replaced is still there
 };
 
@@ -50,6 +51,15 @@ std::string status_json(const StatusView& view);
 std::string backend_json(const StatusView& view, const Backend& backend);
 std::string metrics_json(const StatusView& view);
 std::string metrics_prometheus(const StatusView& view);
+
+// Parts of these pages, for event_snapshot.cc: members of the object that `json` is in.
+LbTotals totals_of(const StatusView& view);
+void write_overview(JsonWriter& json, const StatusView& view);
+// One backend as an object, with `counters` of its rows.
+void write_backend(JsonWriter& json, const Backend& backend, const StatusView& view,
+                   std::span<const MetricRow> counters);
+// Backends that are no longer configured, for as long as something runs on them.
+void write_leaving(JsonWriter& json, const StatusView& view);
 
 // True when /lb/metrics is to be in Prometheus' text format: `format=prometheus` in the query (`format=json`
 // is JSON), else an Accept field that asks for text/plain with a version, as Prometheus does, and not for
@@ -76,6 +86,7 @@ class StatusPages final : public OwnPages {
   void set_access_log(const AccessLog* log) { access_log_ = log; }
   void set_ejections(const OutlierCounters& ejections) { ejections_ = &ejections; }
   void set_admin(const AdminCounters& admin) { admin_ = &admin; }
+  void set_events(const EventFigures& events) { events_ = &events; }
   void set_predecessor(const Predecessor& predecessor) { predecessor_ = &predecessor; }
   void set_certificates(const TlsCertificates* certificates) { certificates_ = certificates; }
   void set_reloads(const ReloadFigures* reloads) { reloads_ = reloads; }
@@ -83,6 +94,9 @@ class StatusPages final : public OwnPages {
   void set_draining() { draining_.store(true, std::memory_order_relaxed); }
 
   Page render(std::string_view path, std::string_view query, std::string_view accept) override;
+
+  // See event_snapshot.h.
+  std::string render_event() override;
 
   // One backend as /lb/status shows it. Any thread.
   std::string render_backend(const Backend& backend) const;
@@ -102,6 +116,7 @@ class StatusPages final : public OwnPages {
   const OutlierCounters* ejections_ = nullptr;
   const ReloadFigures* reloads_ = nullptr;
   const AdminCounters* admin_ = nullptr;
+  const EventFigures* events_ = nullptr;
   const Predecessor* predecessor_ = nullptr;
   std::atomic<bool> draining_{false};
 };

@@ -37,7 +37,9 @@ Worker::Worker(Shared& shared, std::uint32_t index, std::uint64_t seed)
       upstreams_(0),
       exchanges_(0),
       downstreams_(0),
-      tunnels_(0) {
+      tunnels_(0),
+      event_stream_(loop_, shared.pages, shared.configuration, shared.events,
+                    [this](std::uint64_t bytes) { event_reader_gone(bytes); }) {
   set_capacities();
   loop_.add_turn_end_hook(*this);
 }
@@ -46,6 +48,7 @@ Worker::~Worker() {
   cutting_ = true;
   downstreams_.for_each([](Downstream& one) { one.close(); });
   tunnels_.for_each([](Tunnel& one) { one.close(); });
+  event_stream_.close_all();
   pool_.close_all();
   on_turn_end();
   loop_.remove_turn_end_hook(*this);
@@ -313,6 +316,12 @@ void Worker::accept_tunnel(const Listener& listener, Fd fd, const Address& peer)
   metrics_.client_refused.add();
 }
 
+void Worker::event_reader_gone(std::uint64_t bytes) {
+  metrics_.client_active.sub();
+  metrics_.client_bytes_out.add(bytes);
+  shared_.clients.release();
+}
+
 void Worker::note_client_limit() {
   metrics_.client_limit.set(shared_.client_cap.load(std::memory_order_relaxed) +
                             shared_.client_burst.load(std::memory_order_relaxed));
@@ -330,6 +339,7 @@ void Worker::start_accepting() {
 // whoever comes later is refused at once instead of waiting for nobody.
 void Worker::stop_accepting() {
   if (std::exchange(stopped_accepting_, true)) return;
+  event_stream_.end();
   for (const auto& acceptor : acceptors_) {
     acceptor->stop_watching();  // first: whoever comes behind the last look wakes another process, if there
                                 // is one

@@ -20,6 +20,7 @@
 #include "common/socket.h"
 #include "common/timer_list.h"
 #include "lb/downstream.h"
+#include "lb/event_stream.h"
 #include "lb/exchange.h"
 #include "lb/handshake_queue.h"
 #include "lb/listener.h"
@@ -93,6 +94,8 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   Slab<Exchange>& exchanges() { return exchanges_; }
   Slab<Upstream>& upstreams() { return upstreams_; }
   Slab<Tunnel>& tunnels() { return tunnels_; }
+  // Who reads /lb/events: each holds a place under client-max-connections and counts as active.
+  EventStream& event_stream() { return event_stream_; }
   Rng& rng() { return rng_; }
   bool draining() const { return draining_; }
   bool shedding() const { return shared_.memory.shedding.load(std::memory_order_relaxed); }
@@ -156,6 +159,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   void close_tunnels(std::uint64_t keep);
   void set_capacities();
   void note_client_limit();
+  void event_reader_gone(std::uint64_t bytes);
 
   void apply(std::shared_ptr<const Configuration> next);  // worker_configure.cc
 
@@ -186,6 +190,7 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   Slab<Exchange> exchanges_;
   Slab<Downstream> downstreams_;
   Slab<Tunnel> tunnels_;
+  EventStream event_stream_;
   std::vector<std::uint32_t>
       granted_;               // slots, still reserved, for our queue; settled at the end of the turn
   bool queue_retry_ = false;  // likewise: try the heads again

@@ -85,6 +85,7 @@ void Worker::apply(std::shared_ptr<const Configuration> next) {
   }
   if (!acceptors_.empty()) note_client_limit();
   downstreams_.for_each([](Downstream& one) { one.judge_trust(); });
+  if (!options().public_status) event_stream_.close_all();
   queue_retry_ = true;  // caps may be higher, or its backends other ones
   configured_.store(configuration_->serial, std::memory_order_release);
 }

@@ -235,6 +235,7 @@ TEST_CASE("every row keeps the naming rules") {
   CHECK(metric_row_faults(proxy_metric_rows()) == std::vector<std::string>{});
   CHECK(metric_row_faults(outlier_metric_rows()) == std::vector<std::string>{});
   CHECK(metric_row_faults(admin_metric_rows()) == std::vector<std::string>{});
+  CHECK(metric_row_faults(event_metric_rows()) == std::vector<std::string>{});
   CHECK(metric_row_faults(backend_metric_rows()) == std::vector<std::string>{});
 }
 
@@ -250,6 +251,7 @@ TEST_CASE("lb/README.md has every metric and option as declared") {
   CHECK_THAT(readme, Contains(metrics_markdown(proxy_metric_rows())));
   CHECK_THAT(readme, Contains(metrics_markdown(outlier_metric_rows())));
   CHECK_THAT(readme, Contains(metrics_markdown(admin_metric_rows())));
+  CHECK_THAT(readme, Contains(metrics_markdown(event_metric_rows())));
   CHECK_THAT(readme, Contains(metrics_markdown(backend_metric_rows(), "backend")));
   const char* argv[] = {"lb", "--help-markdown"};
   const char* environment[] = {nullptr};
