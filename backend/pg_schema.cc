@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace dlb::backend {
 namespace {
@@ -11,6 +12,11 @@ constexpr std::string_view kLockClass = "1684824321";
 
 constexpr std::string_view kRowColumns =
     "sequence, created_at, message_id, client_name, key_id, nonce, ciphertext, source, signature";
+
+std::vector<PgType> insert_types() {
+  return {PgType::TextArray,  PgType::TextArray, PgType::ByteaArray, PgType::ByteaArray,
+          PgType::ByteaArray, PgType::Int2Array, PgType::TextArray};
+}
 
 }  // namespace
 
@@ -74,11 +80,21 @@ $setup$)sql";
   return sql;
 }
 
-// NOT EXISTS keeps ordinary repeats from burning sequence values; what its snapshot can't see yet, ON
-// CONFLICT catches.
+// Rows are inserted in the order in which the arrays have them, so sequences follow it.
 PgStatement pg_insert_batch() {
+  return {"insert_batch",
+          "INSERT INTO chat_messages (message_id, client_name, key_id, nonce, ciphertext, source, signature) "
+          "SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[], $5::bytea[], "
+          "$6::smallint[], $7::text[]) "
+          "ON CONFLICT (message_id) DO NOTHING RETURNING message_id, sequence, created_at",
+          insert_types()};
+}
+
+// NOT EXISTS keeps repeats from burning sequence values; what its snapshot can't see yet, ON CONFLICT
+// catches. It costs a quarter of the insert, so it is for the time in which repeats are seen.
+PgStatement pg_insert_batch_with_repeats() {
   return {
-      "insert_batch",
+      "insert_batch_with_repeats",
       "INSERT INTO chat_messages (message_id, client_name, key_id, nonce, ciphertext, source, signature) "
       "SELECT u.message_id, u.client_name, u.key_id, u.nonce, u.ciphertext, u.source, u.signature "
       "FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[], $5::bytea[], $6::smallint[], "
@@ -86,8 +102,7 @@ PgStatement pg_insert_batch() {
       "WITH ORDINALITY AS u(message_id, client_name, key_id, nonce, ciphertext, source, signature, place) "
       "WHERE NOT EXISTS (SELECT FROM chat_messages m WHERE m.message_id = u.message_id) "
       "ORDER BY u.place ON CONFLICT (message_id) DO NOTHING RETURNING message_id, sequence, created_at",
-      {PgType::TextArray, PgType::TextArray, PgType::ByteaArray, PgType::ByteaArray, PgType::ByteaArray,
-       PgType::Int2Array, PgType::TextArray}};
+      insert_types()};
 }
 
 PgStatement pg_find_rows() {
@@ -105,12 +120,13 @@ PgStatement pg_reserve_key() {
 
 namespace {
 
+// The cut by bytes costs a running sum and no more: whether there is one is seen by who reads the rows.
 PgStatement page_statement(const char* name, bool down) {
   const std::string columns(kRowColumns);
   const std::string order = down ? "sequence DESC" : "sequence";
   return {name,
-          "SELECT " + columns + ", total FROM (SELECT " + columns +
-              ", count(*) OVER () AS total, sum(octet_length(ciphertext)) OVER (ORDER BY " + order +
+          "SELECT " + columns + " FROM (SELECT " + columns +
+              ", sum(octet_length(ciphertext)) OVER (ORDER BY " + order +
               " ROWS UNBOUNDED PRECEDING) - octet_length(ciphertext) AS before FROM (SELECT " + columns +
               " FROM chat_messages WHERE sequence " + (down ? "<=" : ">=") + " $1 ORDER BY " + order +
               " LIMIT $2) AS page) AS sized WHERE before < $3 ORDER BY " + order,
@@ -186,6 +202,18 @@ StoredRow pg_stored_row(const PgReply& reply, int row) {
   out.ciphertext = reply.value(row, 6);
   out.source = pg_integer(reply.value(row, 7)) == 1 ? MessageSource::Wss : MessageSource::Http;
   out.signature = reply.value(row, 8);
+  return out;
+}
+
+PgPage pg_page(const PgReply& reply, std::int64_t max_rows, std::int64_t max_bytes) {
+  PgPage out;
+  out.rows.reserve(static_cast<std::size_t>(reply.rows()));
+  std::size_t bytes = 0;
+  for (int row = 0; row < reply.rows(); ++row) {
+    out.rows.push_back(pg_stored_row(reply, row));
+    bytes += out.rows.back().ciphertext.size();
+  }
+  out.complete = std::ssize(out.rows) < max_rows && std::cmp_less(bytes, max_bytes);
   return out;
 }
 

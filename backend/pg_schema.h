@@ -19,15 +19,16 @@ std::string pg_schema_setup();
 // $1.. message ids, client names, key ids, nonces, ciphertexts, sources, signatures (arrays).
 // Answers message_id, sequence, created_at of the rows that were inserted, in order.
 PgStatement pg_insert_batch();
+// The same where repeats are frequent: they cost no sequence values.
+PgStatement pg_insert_batch_with_repeats();
 // $1 message ids (array). Answers rows in pg_stored_row()'s columns.
 PgStatement pg_find_rows();
 // $1 key id, $2 block, $3 limit. Answers the counter, or no row when the limit is reached.
 PgStatement pg_reserve_key();
 
-// For the reader: rows with sequence >= $1, at most $2, cut after about $3 bytes of ciphertext. Answers the
-// columns of pg_stored_row() and behind them the number of rows before the cut.
+// For the reader: rows with sequence >= $1, at most $2, cut after about $3 bytes of ciphertext. Answers
+// pg_page().
 PgStatement pg_read_rows();
-inline constexpr int kPgRowColumns = 9;
 PgStatement pg_read_generation();
 // $1 the generation seen, $2 a new one.
 PgStatement pg_renew_generation();
@@ -50,6 +51,13 @@ PgStatement pg_write_present();
 PgStatement pg_end_silent_lock_holders();
 
 StoredRow pg_stored_row(const PgReply& reply, int row);
+
+struct PgPage {
+  std::vector<StoredRow> rows;
+  bool complete = false;  // neither bound was reached: there are no rows behind the last of these
+};
+// Views into the reply.
+PgPage pg_page(const PgReply& reply, std::int64_t max_rows, std::int64_t max_bytes);
 
 struct PgVerdict {
   BatchFailure failure = BatchFailure::Down;

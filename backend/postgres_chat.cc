@@ -10,6 +10,7 @@ namespace dlb::backend {
 
 void PostgresStore::send_page(const PageRequest& request) {
   chat_rows_asked_ = request.max_rows;
+  chat_bytes_asked_ = request.max_bytes;
   chat_reader_.send(make_tag(Tag::Page), request.down ? "read_rows_down" : "read_rows",
                     {{PgType::Int8, pg_int8(request.from)},
                      {PgType::Int8, pg_int8(request.max_rows)},
@@ -44,11 +45,8 @@ void PostgresStore::on_chat_reply(PgConnection& connection, std::uint64_t tag, c
   }
   switch (kind_of(tag)) {
     case Tag::Page: {
-      std::vector<StoredRow> rows;
-      rows.reserve(static_cast<std::size_t>(reply.rows()));
-      for (int row = 0; row < reply.rows(); ++row) rows.push_back(pg_stored_row(reply, row));
-      const std::int64_t total = rows.empty() ? 0 : pg_integer(reply.value(0, kPgRowColumns));
-      return rows_.on_page(rows, total == std::ssize(rows) && total < chat_rows_asked_);
+      const PgPage page = pg_page(reply, chat_rows_asked_, chat_bytes_asked_);
+      return rows_.on_page(page.rows, page.complete);
     }
     case Tag::FindKey:
     case Tag::Claim:

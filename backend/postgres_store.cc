@@ -15,6 +15,7 @@ namespace dlb::backend {
 namespace {
 
 constexpr Duration kProbeInterval = std::chrono::seconds(1);
+constexpr Duration kRepeatsLast = std::chrono::seconds(1);
 constexpr Duration kReplyGrace = std::chrono::seconds(1);  // over the server's own statement_timeout
 
 std::string milliseconds(Duration duration) {
@@ -73,7 +74,7 @@ PgConnectionConfig PostgresStore::writer_config(const PgUrl& url) const {
       // 201 means on disk, whatever the server's default.
       "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = "
       "'off'"};
-  out.statements = {pg_insert_batch(), pg_find_rows(), pg_reserve_key()};
+  out.statements = {pg_insert_batch(), pg_insert_batch_with_repeats(), pg_find_rows(), pg_reserve_key()};
   return out;
 }
 
@@ -238,7 +239,8 @@ void PostgresStore::send_batch(std::uint64_t batch_id, const WriteBatch& batch) 
     }
   }
   writing_[batch_id].batch = &batch;
-  writer_.send(make_tag(Tag::Insert, batch_id), "insert_batch",
+  writer_.send(make_tag(Tag::Insert, batch_id),
+               loop_.now() < repeats_until_ ? "insert_batch_with_repeats" : "insert_batch",
                {{PgType::TextArray, ids.bytes()},
                 {PgType::TextArray, names.bytes()},
                 {PgType::ByteaArray, keys.bytes()},
@@ -301,6 +303,7 @@ void PostgresStore::on_inserted(std::uint64_t batch_id, const PgReply& reply) {
     writing_.erase(found);
     return writes_.on_batch_replies(batch_id, replies);
   }
+  repeats_until_ = loop_.now() + kRepeatsLast;
   PgArray conflicting(PgType::Text, writing.conflicts.size());
   for (const std::size_t place : writing.conflicts) conflicting.add(batch[place]->message.id);
   // A statement of its own: its snapshot sees what the insert ran into.
@@ -332,7 +335,8 @@ void PostgresStore::send_read(const RowsRequest& request) {
                {{PgType::Int8, pg_int8(request.from)},
                 {PgType::Int8, pg_int8(request.max_rows)},
                 {PgType::Int8, pg_int8(request.max_bytes)}});
-  max_rows_asked_ = request.max_rows;
+  rows_asked_ = request.max_rows;
+  bytes_asked_ = request.max_bytes;
 }
 
 void PostgresStore::send_renew_generation(std::string_view seen) {
@@ -355,12 +359,8 @@ void PostgresStore::on_reader_reply(std::uint64_t tag, const PgReply& reply) {
   switch (kind) {
     case Tag::Read: {
       if (!generation_read_.has_value()) return feeds_.on_read_failed();
-      std::vector<StoredRow> rows;
-      rows.reserve(static_cast<std::size_t>(reply.rows()));
-      for (int row = 0; row < reply.rows(); ++row) rows.push_back(pg_stored_row(reply, row));
-      const std::int64_t total = rows.empty() ? 0 : pg_integer(reply.value(0, kPgRowColumns));
-      feeds_.on_rows(*generation_read_, rows, total == std::ssize(rows) && total < max_rows_asked_);
-      return;
+      const PgPage page = pg_page(reply, rows_asked_, bytes_asked_);
+      return feeds_.on_rows(*generation_read_, page.rows, page.complete);
     }
     case Tag::ReadGeneration:
       generation_read_.reset();

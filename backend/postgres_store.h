@@ -100,11 +100,14 @@ class PostgresStore final : public StoreBase, PgConnectionClient, HeapTimerHandl
   PgConnection chat_reader_;
   PgConnection chat_writer_;
   std::int64_t chat_rows_asked_ = 0;
+  std::int64_t chat_bytes_asked_ = 0;
   bool reader_started_ = false;
   bool generation_known_ = false;
-  std::int64_t max_rows_asked_ = 0;
+  std::int64_t rows_asked_ = 0;
+  std::int64_t bytes_asked_ = 0;
   std::optional<std::string> generation_read_;  // just before the rows that are awaited
   std::unordered_map<std::uint64_t, Writing> writing_;
+  TimePoint repeats_until_{};  // repeats have been seen: more of them are likely
 
   std::int64_t notify_first_ = 0;  // committed here and not announced yet; 0: nothing
   std::int64_t notify_last_ = 0;

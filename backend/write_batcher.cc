@@ -14,11 +14,12 @@ constexpr std::size_t kRowOverhead = 128;  // nonce, tag, key id, framing
 
 WriteBatcher::Offer WriteBatcher::offer(NewMessage message, std::uint64_t token, TimePoint now) {
   DLB_CHECK(!by_token_.contains(token));
-  const ContentDigest digest = content_digest(message.client_name, message.text);
   if (const auto found = by_id_.find(message.id); found != by_id_.end()) {
     PendingWrite& row = *found->second;
     if (row.waiters.size() >= limits_.waiters_per_row) return Offer::QueueFull;
-    row.waiters.push_back({token, digest});
+    const bool same = row.message.client_name == message.client_name && row.message.text == message.text;
+    row.waiters.push_back(
+        {token, same ? std::optional<ContentDigest>() : content_digest(message.client_name, message.text)});
     by_token_.emplace(token, &row);
     return Offer::Joined;
   }
@@ -29,10 +30,9 @@ WriteBatcher::Offer WriteBatcher::offer(NewMessage message, std::uint64_t token,
 
   auto row = std::make_unique<PendingWrite>();
   row->message = std::move(message);
-  row->digest = digest;
   row->queued_at = now;
   row->bytes = bytes;
-  row->waiters.push_back({token, digest});
+  row->waiters.push_back({token, std::nullopt});
   by_id_.emplace(row->message.id, row.get());
   by_token_.emplace(token, row.get());
   queued_bytes_ += bytes;
@@ -60,8 +60,7 @@ bool WriteBatcher::due(TimePoint now) const { return due_at() <= now; }
 TimePoint WriteBatcher::due_at() const {
   if (queue_.empty()) return kNever;
   const TimePoint first = queue_.front()->queued_at;
-  const bool full = backlog_ || queue_.size() >= limits_.batch_rows || queued_bytes_ >= limits_.batch_bytes;
-  return full ? first : first + limits_.delay;
+  return backlog_ || full() ? first : first + limits_.delay;
 }
 
 TimePoint WriteBatcher::expires_at() const {
@@ -127,12 +126,18 @@ void WriteBatcher::give_up(PendingWrite& row, const RowResult& result, std::vect
 void WriteBatcher::answer_all(PendingWrite& row, const RowResult& result, std::vector<PutAnswer>& answers) {
   using Kind = RowResult::Kind;
   bool created = false;
+  bool row_is_same = result.kind == Kind::Stored;
+  if (result.kind == Kind::Existing && result.digest.has_value()) {
+    row_is_same = same_content(content_digest(row.message.client_name, row.message.text), *result.digest);
+  }
   for (const PendingWrite::Waiter& waiter : row.waiters) {
     PutOutcome outcome;
     if (result.kind == Kind::Stored || result.kind == Kind::Existing) {
       const bool stored = result.kind == Kind::Stored;
-      const bool same = stored ? same_content(waiter.digest, row.digest)
-                               : result.digest.has_value() && same_content(waiter.digest, *result.digest);
+      bool same = row_is_same;
+      if (waiter.other.has_value()) {
+        same = !stored && result.digest.has_value() && same_content(*waiter.other, *result.digest);
+      }
       if (!same) {
         outcome.status = PutStatus::Conflict;
         outcome.detail = stored || result.digest.has_value()

@@ -27,11 +27,10 @@ namespace dlb::backend {
 struct PendingWrite {
   struct Waiter {
     std::uint64_t token = 0;
-    ContentDigest digest{};  // of what this waiter posted; may differ from the row's
+    std::optional<ContentDigest> other;  // of what this waiter posted, when that is not the row's content
   };
 
-  NewMessage message;  // `text` is emptied once sealed
-  ContentDigest digest{};
+  NewMessage message;
   std::optional<SealedText> sealed;  // made once: a resend carries the same nonce
   TimePoint queued_at{};
   std::size_t bytes = 0;
@@ -90,6 +89,8 @@ class WriteBatcher {
   // Whether take() would give a batch now: it is full, its first row has waited out the delay, or rows were
   // left behind by the last take() (a backlog drains without a timer).
   bool due(TimePoint now) const;
+  // As many rows, or bytes, as a batch may have.
+  bool full() const { return queue_.size() >= limits_.batch_rows || queued_bytes_ >= limits_.batch_bytes; }
   // When due() turns true by itself; kNever when the queue is empty.
   TimePoint due_at() const;
   // When expire() has something to do; kNever when the queue is empty.

@@ -10,6 +10,9 @@ namespace dlb::backend {
 namespace {
 
 constexpr std::uint32_t kMaxAttempts = 20;  // a batch's sends, splits included; time bounds them first
+// Batches on their way to the database at which only full ones follow: it takes them one after the other, so
+// a further small one would gain nothing but its commit.
+constexpr std::size_t kSmallBatchesInFlight = 2;
 constexpr Duration kReservePause = std::chrono::milliseconds(100);
 constexpr Duration kRetryPause = std::chrono::milliseconds(5);
 // A batch that the database has not settled by itself: the statement time-out and the time to come back after
@@ -104,9 +107,14 @@ void WritePath::pump() {
   arm_timer();
 }
 
+bool WritePath::may_send_new() const {
+  return in_flight_.size() < std::min(pipeline_depth_, kSmallBatchesInFlight) ||
+         (in_flight_.size() < pipeline_depth_ && batcher_.full());
+}
+
 bool WritePath::send_next_new() {
   const TimePoint now = loop_.now();
-  if (!batcher_.due(now)) return false;
+  if (!may_send_new() || !batcher_.due(now)) return false;
   if (budget_.exhausted()) {
     batcher_.fail_queue(
         result_of(RowResult::Kind::Refused,
@@ -127,7 +135,6 @@ void WritePath::seal(Batch& batch) {
   const TimePoint begin = monotonic_now();
   for (auto& row : batch.rows) {
     row->sealed = cipher_.seal(row->message.id, row->message.client_name, row->message.text);
-    row->message.text = std::string();
     ++stats_.encrypts;
     if (!row->sealed.has_value())
       settle(std::move(row), result_of(RowResult::Kind::Refused, "encryption failed"));
@@ -378,8 +385,7 @@ void WritePath::on_reserve_failed() {
 void WritePath::arm_timer() {
   TimePoint next = batcher_.expires_at();
   // Otherwise the next reply, or the connection's coming up, pumps.
-  if (driver_.write_ready() && in_flight_.size() < pipeline_depth_ && budget_.left() > 0 &&
-      resends_.empty()) {
+  if (driver_.write_ready() && may_send_new() && budget_.left() > 0 && resends_.empty()) {
     next = std::min(next, batcher_.due_at());
   }
   for (const auto& [id, batch] : in_flight_) {

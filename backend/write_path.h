@@ -85,6 +85,7 @@ class WritePath final : public HeapTimerHandler {
 
   void pump();
   void send(std::unique_ptr<Batch> batch);
+  bool may_send_new() const;
   bool send_next_new();
   void seal(Batch& batch);
   void resend(std::unique_ptr<Batch> batch, Duration pause);

@@ -23,6 +23,13 @@ bool all_plain(std::uint64_t word) {
           zero_bytes(word ^ (kOnes * '\\'))) == 0;
 }
 
+// What stands for itself in a JSON string: printable ASCII but quote and backslash, DEL included.
+constexpr std::array<bool, 256> kPlain = [] {
+  std::array<bool, 256> out{};
+  for (std::size_t c = 0x20; c < 0x80; ++c) out[c] = c != '"' && c != '\\';
+  return out;
+}();
+
 // Length 2-4 of the multi-byte character at the start of `text`, 0 when it isn't a valid one (RFC 3629
 // section 4).
 std::size_t multibyte_length(std::string_view text) {
@@ -98,6 +105,8 @@ void append_json_escaped(std::string& out, std::string_view text) {
         continue;
       }
     }
+    while (at < text.size() && kPlain[static_cast<unsigned char>(text[at])]) ++at;
+    if (at == text.size()) break;
     const auto c = static_cast<unsigned char>(text[at]);
     if (c >= 0x80) {
       const std::size_t length = multibyte_length(text.substr(at));
@@ -108,12 +117,10 @@ void append_json_escaped(std::string& out, std::string_view text) {
       copy_run();
       out += kReplacement;
       run = ++at;
-    } else if (c < 0x20 || c == '"' || c == '\\') {
+    } else {
       copy_run();
       append_escape(out, c);
       run = ++at;
-    } else {
-      ++at;
     }
   }
   copy_run();
