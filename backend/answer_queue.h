@@ -29,6 +29,7 @@ class AnswerQueue final : public TurnEndHook {
   void set_client(MessageStoreClient& client) { client_ = &client; }
   void set_chat(ChatStoreClient& chat) { chat_ = &chat; }
   bool has_chat() const { return chat_ != nullptr; }
+  bool chat_listens() const { return chat_ != nullptr && chat_->listens(); }
 
   void push(PutAnswer answer) { queue_.emplace_back(std::move(answer)); }
   void push(std::vector<PutAnswer>& answers) {

@@ -81,6 +81,7 @@ class ChatRoom final : public WsService, public ChatStoreClient, public TurnEndH
 
   void on_chat_put(std::uint64_t token, const PutOutcome& outcome) override;
   void on_live_row(std::int64_t sequence, std::string_view json) override;
+  bool listens() const override { return !sessions_.empty(); }
   void on_reset() override;
   void on_owner(std::uint64_t token, const OwnerAnswer& answer) override;
   void on_rows(std::uint64_t token, const RowsAnswer& answer) override;

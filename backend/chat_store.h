@@ -63,6 +63,8 @@ class ChatStoreClient {
   // Each row that was committed since live() holds, by whomever, once and in sequence order. The view is
   // valid during the call.
   virtual void on_live_row(std::int64_t sequence, std::string_view json) = 0;
+  // Whether anybody is there to be told at once.
+  virtual bool listens() const { return true; }
   // The table was truncated or restored: nothing that was told before holds. Rows of the new table that were
   // there when this was noticed follow as live rows if they are few; else they are history.
   virtual void on_reset() = 0;

@@ -18,6 +18,9 @@ constexpr std::size_t kMaxWaiting = 16384;
 constexpr std::uint64_t kFewRows = 100;  // of a new table: they may have been posted since it was truncated
 constexpr Duration kHintDelay =
     std::chrono::milliseconds(3);  // hints that come close together cause one read
+constexpr Duration kUnwatchedDelay =
+    std::chrono::milliseconds(50);  // likewise, while no session and no request waits for rows
+constexpr Duration kWatchedFor = std::chrono::seconds(1);  // after a request for the feed
 constexpr Duration kPauseAfterFailure = std::chrono::milliseconds(20);
 constexpr Duration kCrowdedPause = std::chrono::milliseconds(5);  // the chat is behind with its live rows
 constexpr Duration kPollInterval = std::chrono::seconds(1);       // covers lost hints
@@ -50,6 +53,7 @@ std::size_t FeedPath::waiting() const {
 
 void FeedPath::feed(const FeedQuery& query, std::uint64_t token) {
   ++stats_.feed_requests;
+  last_feed_ = loop_.now();
   Waiting waiting{query, token, loop_.now() + kFeedTimeout};
   waiting.query.limit = std::max<std::int64_t>(query.limit, 1);
   if (driver_.read_away()) return refuse(waiting, "the database cannot be reached");
@@ -75,13 +79,65 @@ bool FeedPath::cancel(std::uint64_t token) {
   return false;
 }
 
+// Somebody wants new rows at once.
+bool FeedPath::watched() const {
+  return answers_.chat_listens() || loop_.now() < last_feed_ + kWatchedFor || waiting() > 0;
+}
+
 void FeedPath::hint() {
-  if (!hint_timer_.armed()) hint_timer_.arm_at(loop_.now() + kHintDelay);
+  foreign_hint_ = true;
+  if (!hint_timer_.armed()) hint_timer_.arm_at(loop_.now() + (watched() ? kHintDelay : kUnwatchedDelay));
+}
+
+void FeedPath::hint_own(std::int64_t through) {
+  own_through_ = through;
+  if (cache_.last_sequence() == through) return;
+  const bool foreign = foreign_hint_;
+  hint();
+  foreign_hint_ = foreign;
+}
+
+// A table that was truncated takes its anchor with it, and one that lost its tail its last row; between the
+// two nothing can be lost while the writer's connection stands.
+bool FeedPath::takes_own() const {
+  return complete_ && anchor_ > 0 && verified_era_ == writer_era_ && !renew_wanted_ &&
+         answers_.live_rows() <= static_cast<std::size_t>(read_rows_);
+}
+
+void FeedPath::add_own(const NewMessage& written, std::string_view nonce, std::int64_t sequence,
+                       std::int64_t timestamp_us) {
+  if (!takes_own()) return own_.clear();
+  const std::string_view element = text_.render(written, sequence, timestamp_us);
+  if (own_.empty() && reading_ != Reading::Refresh && sequence == cache_.last_sequence() + 1) {
+    append_own(sequence, nonce, element);
+  } else {
+    own_.add(sequence, nonce, element);
+  }
+}
+
+void FeedPath::take_own() {
+  if (!takes_own()) return own_.clear();
+  while (const OwnRows::Row* row = own_.find(cache_.last_sequence() + 1)) {
+    append_own(row->sequence, row->nonce, row->element);
+  }
+}
+
+void FeedPath::append_own(std::int64_t sequence, std::string_view nonce, std::string_view element) {
+  append_new(sequence, nonce, element);
+  own_added_ = true;
+  ++stats_.feed_own_rows;
+}
+
+void FeedPath::forget_own() {
+  ++writer_era_;
+  own_.clear();
 }
 
 void FeedPath::on_heap_timer(HeapTimer& timer) {
   if (&timer == &deadline_timer_) {
     expire();
+  } else if (&timer == &hint_timer_ && !foreign_hint_ && cache_.last_sequence() == own_through_) {
+    // It has all that was committed here.
   } else {
     refresh_wanted_ = true;
   }
@@ -89,6 +145,7 @@ void FeedPath::on_heap_timer(HeapTimer& timer) {
 }
 
 void FeedPath::on_reader_up(std::string_view generation) {
+  forget_own();
   if (generation_ != generation) {
     if (!generation_.empty()) forget_all();
     renew_wanted_ = false;
@@ -136,10 +193,12 @@ void FeedPath::send_refresh() {
   refresh_wanted_ = false;
   older_turn_ = true;
   hint_timer_.cancel();
+  foreign_hint_ = false;
+  reading_era_ = writer_era_;
   covered_.insert(covered_.end(), arrived_.begin(), arrived_.end());
   arrived_.clear();
   read_sent_ = loop_.now();
-  driver_.send_read({cache_.last_sequence(), read_rows_ + 1, kReadBytes});
+  driver_.send_read({cache_.last_sequence(), read_rows_ + 1, kReadBytes, own_added_ ? anchor_ : 0});
 }
 
 void FeedPath::send_older() {
@@ -154,7 +213,8 @@ void FeedPath::send_older() {
   driver_.send_read({from, rows, kReadBytes});
 }
 
-void FeedPath::on_rows(std::string_view generation, std::span<const StoredRow> rows, bool complete) {
+void FeedPath::on_rows(std::string_view generation, std::span<const StoredRow> rows, bool complete,
+                       std::string_view anchor_nonce) {
   const Reading reading = std::exchange(reading_, Reading::Nothing);
   stats_.feed_refresh_seconds_sum += seconds(loop_.now() - read_sent_);
   ++stats_.feed_refreshes;
@@ -164,16 +224,18 @@ void FeedPath::on_rows(std::string_view generation, std::span<const StoredRow> r
     forget_all();
     generation_ = generation;
   } else if (reading == Reading::Refresh) {
-    on_refresh_rows(rows, complete);
+    on_refresh_rows(rows, complete, anchor_nonce);
   } else if (!older_.empty()) {
     on_older_rows(rows, complete);
   }
   pump();
 }
 
-void FeedPath::on_refresh_rows(std::span<const StoredRow> rows, bool complete) {
+void FeedPath::on_refresh_rows(std::span<const StoredRow> rows, bool complete,
+                               std::string_view anchor_nonce) {
   if (!cache_.empty()) {
-    const bool same_end = !rows.empty() && rows.front().sequence == cache_.last_sequence() &&
+    const bool same_end = (!own_added_ || anchor_nonce == anchor_nonce_) && !rows.empty() &&
+                          rows.front().sequence == cache_.last_sequence() &&
                           rows.front().nonce == cache_.last_nonce();
     if (!same_end) {
       log_.warn("the table was truncated or restored: the feed is built anew",
@@ -184,12 +246,24 @@ void FeedPath::on_refresh_rows(std::span<const StoredRow> rows, bool complete) {
     }
     rows = rows.subspan(1);
   }
-  for (const StoredRow& row : rows) append(cache_, row);
+  for (const StoredRow& row : rows) {
+    const OwnRows::Row* own = own_.find(row.sequence);
+    if (own != nullptr && own->nonce == row.nonce) {
+      append_new(row.sequence, row.nonce, own->element);
+    } else {
+      append(cache_, row);
+    }
+  }
   if (!complete) {
     refresh_wanted_ = true;
     return;
   }
   note_complete();
+  anchor_ = cache_.last_sequence();
+  anchor_nonce_ = cache_.last_nonce();
+  verified_era_ = reading_era_;
+  own_added_ = false;
+  take_own();
   answer_covered();
 }
 
@@ -215,6 +289,10 @@ void FeedPath::on_generation(std::string_view generation) {
 // Requests below the cache begin again too: what they have gathered belongs to the old table.
 void FeedPath::forget_all() {
   cache_.clear();
+  own_.clear();
+  own_added_ = false;
+  anchor_ = 0;
+  anchor_nonce_.clear();
   reset_wanted_ = reset_wanted_ || complete_;
   complete_ = false;
   for (auto& older : older_) arrived_.insert(arrived_.end(), older->waiters.begin(), older->waiters.end());
@@ -225,8 +303,13 @@ void FeedPath::forget_all() {
 
 void FeedPath::append(FeedCache& cache, const StoredRow& row) {
   const std::string_view element = text_.render(row);
+  if (&cache == &cache_) return append_new(row.sequence, row.nonce, element);
   cache.append(row.sequence, row.nonce, element);
-  if (complete_ && &cache == &cache_ && answers_.has_chat()) answers_.push_live(row.sequence, element);
+}
+
+void FeedPath::append_new(std::int64_t sequence, std::string_view nonce, std::string_view element) {
+  cache_.append(sequence, nonce, element);
+  if (complete_ && answers_.has_chat()) answers_.push_live(sequence, element);
 }
 
 void FeedPath::answer_covered() {
@@ -364,6 +447,7 @@ void FeedPath::add_stats(MessageStoreStats& stats) const {
   text_.add_stats(stats);
   stats.feed_requests = stats_.feed_requests;
   stats.feed_refreshes = stats_.feed_refreshes;
+  stats.feed_own_rows = stats_.feed_own_rows;
   stats.feed_rows = cache_.rows();
   stats.feed_bytes = cache_.memory();
   stats.feed_chunks = cache_.chunks();

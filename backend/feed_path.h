@@ -22,6 +22,7 @@
 #include "backend/answer_queue.h"
 #include "backend/cipher.h"
 #include "backend/feed_cache.h"
+#include "backend/own_rows.h"
 #include "backend/row_text.h"
 #include "backend/store_config.h"
 #include "backend/stored_row.h"
@@ -37,6 +38,8 @@ struct RowsRequest {
   std::int64_t from = 0;
   std::int64_t max_rows = 0;
   std::int64_t max_bytes = 0;
+  // Above 0: the nonce of the row with this sequence, read before the rows, is part of the answer.
+  std::int64_t anchor = 0;
 };
 
 // What a database does for reads. Answers come to the FeedPath, never inside these calls.
@@ -77,6 +80,14 @@ class FeedPath final : public HeapTimerHandler {
   // There may be new rows: refresh soon, without a request.
   void hint();
 
+  // A row that this process has committed, with what it was written with: it joins the feed without being
+  // read, if nothing can be between. In order of commit; hint_own() follows behind the last of a batch.
+  void add_own(const NewMessage& written, std::string_view nonce, std::int64_t sequence,
+               std::int64_t timestamp_us);
+  void hint_own(std::int64_t through);
+  // The connection that committed them was lost: what it wrote is read again before any more is added.
+  void forget_own();
+
   void set_rider(FeedRider& rider) { rider_ = &rider; }
   // Answered by on_fresh(), perhaps inside the call.
   void wait_fresh(std::uint64_t token);
@@ -86,7 +97,9 @@ class FeedPath final : public HeapTimerHandler {
   // From the driver. Each may send.
   void on_reader_up(std::string_view generation);
   // `generation` as read just before the rows. `complete`: the database has no rows behind the last of these.
-  void on_rows(std::string_view generation, std::span<const StoredRow> rows, bool complete);
+  // `anchor_nonce`: of the row that was asked for as anchor; empty when there is none.
+  void on_rows(std::string_view generation, std::span<const StoredRow> rows, bool complete,
+               std::string_view anchor_nonce = {});
   void on_generation(std::string_view generation);
   void on_read_failed();
   // Readiness has changed: lost, or found to be away.
@@ -122,10 +135,15 @@ class FeedPath final : public HeapTimerHandler {
   void pump();
   void send_refresh();
   void send_older();
-  void on_refresh_rows(std::span<const StoredRow> rows, bool complete);
+  void on_refresh_rows(std::span<const StoredRow> rows, bool complete, std::string_view anchor_nonce);
   void on_older_rows(std::span<const StoredRow> rows, bool complete);
   void forget_all();
   void append(FeedCache& cache, const StoredRow& row);
+  void append_new(std::int64_t sequence, std::string_view nonce, std::string_view element);
+  void append_own(std::int64_t sequence, std::string_view nonce, std::string_view element);
+  bool takes_own() const;
+  void take_own();
+  bool watched() const;
   void note_complete();
   void answer_covered();
   void answer(const Waiting& waiting, HttpBody body);
@@ -145,6 +163,16 @@ class FeedPath final : public HeapTimerHandler {
   std::size_t chunk_bytes_;
   std::size_t reread_bytes_;
   FeedCache cache_;
+  OwnRows own_;
+  std::int64_t anchor_ = 0;  // the last row that was read, not added: while it stands, so does what was added
+  std::string anchor_nonce_;
+  std::uint64_t writer_era_ = 1;    // of the connection that commits
+  std::uint64_t reading_era_ = 0;   // when the read was sent
+  std::uint64_t verified_era_ = 0;  // of the last read that found the end: own rows may be added in it
+  bool own_added_ = false;          // behind the anchor
+  bool foreign_hint_ = false;       // by others, or by nobody knows whom
+  std::int64_t own_through_ = 0;    // the last row that was committed here
+  TimePoint last_feed_{};           // a feed was asked for
   std::string generation_;
   Reading reading_ = Reading::Nothing;
   bool refresh_wanted_ = false;  // by a hint, a poll, or because a read was cut

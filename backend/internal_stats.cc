@@ -115,6 +115,7 @@ std::string internal_stats_json(std::string_view backend_id, const ResourceSampl
   json.key("feed_cache").begin_object();
   json.field("requests", store.feed_requests)
       .field("refreshes", store.feed_refreshes)
+      .field("own_rows", store.feed_own_rows)
       .field("rows", store.feed_rows)
       .field("bytes", store.feed_bytes)
       .field("chunks", store.feed_chunks);

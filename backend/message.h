@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace dlb::backend {
 
@@ -18,15 +19,16 @@ struct NewMessage {
   std::string signature;  // base64 RSA-PSS, WSS only
 };
 
-// A committed row, decrypted. Sequences rise in commit order; timestamps are microseconds since the epoch.
+// A committed row, decrypted: views of whoever has it. Sequences rise in commit order; timestamps are
+// microseconds since the epoch.
 struct StoredMessage {
   std::int64_t sequence = 0;
   std::int64_t timestamp_us = 0;
-  std::string id;
-  std::string client_name;
-  std::string text;
+  std::string_view id;
+  std::string_view client_name;
+  std::string_view text;
   MessageSource source = MessageSource::Http;
-  std::string signature;
+  std::string_view signature;
   bool undecryptable = false;  // quarantined: text is empty
 };
 

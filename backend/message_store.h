@@ -54,7 +54,8 @@ struct MessageStoreStats {
   double batch_seconds_sum = 0, batch_seconds_max = 0, queue_wait_seconds_sum = 0;
   std::uint64_t encrypts = 0, decrypts = 0, undecryptable = 0;
   double encrypt_seconds_sum = 0, decrypt_seconds_sum = 0;
-  std::uint64_t feed_requests = 0, feed_refreshes = 0, feed_rows = 0, feed_bytes = 0, feed_chunks = 0;
+  std::uint64_t feed_requests = 0, feed_refreshes = 0, feed_own_rows = 0, feed_rows = 0, feed_bytes = 0,
+                feed_chunks = 0;
   double feed_refresh_seconds_sum = 0;
   std::uint64_t pages_read = 0;  // of history and replays, below the feed cache
   bool database_up = false;

@@ -224,6 +224,10 @@ constexpr MetricRow kRows[] = {
     metric<[](const View& v) { return v.store.feed_refreshes; }>({.name = "dlb_backend_feed_refreshes_total",
                                                                   .json = "feed_cache.refreshes",
                                                                   .help = "Reads of new rows for the feed."}),
+    metric<[](const View& v) { return v.store.feed_own_rows; }>(
+        {.name = "dlb_backend_feed_own_rows_total",
+         .json = "feed_cache.own_rows",
+         .help = "Rows written here that joined the feed without being read."}),
     metric<[](const View& v) { return v.store.feed_refresh_seconds_sum; }>(
         {.name = "dlb_backend_feed_refresh_seconds_total",
          .unit = "seconds",

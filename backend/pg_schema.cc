@@ -168,7 +168,10 @@ PgStatement pg_write_present() {
 }
 
 PgStatement pg_read_generation() {
-  return {"read_generation", "SELECT value FROM chat_meta WHERE name = 'generation'", {}};
+  return {"read_generation",
+          "SELECT value, (SELECT nonce FROM chat_messages WHERE sequence = $1) FROM chat_meta WHERE name = "
+          "'generation'",
+          {PgType::Int8}};
 }
 
 PgStatement pg_renew_generation() {

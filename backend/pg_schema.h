@@ -29,6 +29,7 @@ PgStatement pg_reserve_key();
 // For the reader: rows with sequence >= $1, at most $2, cut after about $3 bytes of ciphertext. Answers
 // pg_page().
 PgStatement pg_read_rows();
+// $1 a sequence. Answers the generation and that row's nonce (null: there is none).
 PgStatement pg_read_generation();
 // $1 the generation seen, $2 a new one.
 PgStatement pg_renew_generation();

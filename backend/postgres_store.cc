@@ -143,9 +143,10 @@ void PostgresStore::on_pg_ready(PgConnection& connection) {
         chat_writer_.start();
       }
     }
+    feeds_.forget_own();
     writes_.on_driver_change();
   } else if (&connection == &reader_) {
-    reader_.send(make_tag(Tag::Generation), "read_generation", {});
+    reader_.send(make_tag(Tag::Generation), "read_generation", {{PgType::Int8, pg_int8(0)}});
   } else if (&connection == &listener_) {
     feeds_.hint();  // what was announced while nobody listened
     notify();
@@ -194,6 +195,7 @@ void PostgresStore::on_pg_lost(PgConnection& connection, const std::vector<std::
           writes_.on_reserve_failed();
       }
     }
+    feeds_.forget_own();
     writes_.on_driver_change();
   } else if (&connection == &reader_) {
     generation_known_ = false;
@@ -225,7 +227,9 @@ void PostgresStore::send_batch(std::uint64_t batch_id, const WriteBatch& batch) 
   PgArray texts(PgType::Bytea, count);
   PgArray sources(PgType::Int2, count);
   PgArray signatures(PgType::Text, count);
+  bool repeats = loop_.now() < repeats_until_;
   for (const auto& row : batch) {
+    repeats = repeats || recent_ids_.has(row->message.id);
     ids.add(row->message.id);
     names.add(row->message.client_name);
     keys.add(as_bytes(row->sealed->key_id));
@@ -239,8 +243,7 @@ void PostgresStore::send_batch(std::uint64_t batch_id, const WriteBatch& batch) 
     }
   }
   writing_[batch_id].batch = &batch;
-  writer_.send(make_tag(Tag::Insert, batch_id),
-               loop_.now() < repeats_until_ ? "insert_batch_with_repeats" : "insert_batch",
+  writer_.send(make_tag(Tag::Insert, batch_id), repeats ? "insert_batch_with_repeats" : "insert_batch",
                {{PgType::TextArray, ids.bytes()},
                 {PgType::TextArray, names.bytes()},
                 {PgType::ByteaArray, keys.bytes()},
@@ -330,7 +333,7 @@ void PostgresStore::on_found(std::uint64_t batch_id, const PgReply* reply) {
 // --- reading ---
 
 void PostgresStore::send_read(const RowsRequest& request) {
-  reader_.send(make_tag(Tag::ReadGeneration), "read_generation", {});
+  reader_.send(make_tag(Tag::ReadGeneration), "read_generation", {{PgType::Int8, pg_int8(request.anchor)}});
   reader_.send(make_tag(Tag::Read), "read_rows",
                {{PgType::Int8, pg_int8(request.from)},
                 {PgType::Int8, pg_int8(request.max_rows)},
@@ -343,7 +346,7 @@ void PostgresStore::send_renew_generation(std::string_view seen) {
   reader_.send(make_tag(Tag::Renew), "renew_generation",
                {{PgType::Text, seen}, {PgType::Text, new_generation()}});
   // Whoever renewed it first: what stands now is what counts.
-  reader_.send(make_tag(Tag::RenewedGeneration), "read_generation", {});
+  reader_.send(make_tag(Tag::RenewedGeneration), "read_generation", {{PgType::Int8, pg_int8(0)}});
 }
 
 void PostgresStore::on_reader_reply(std::uint64_t tag, const PgReply& reply) {
@@ -360,12 +363,13 @@ void PostgresStore::on_reader_reply(std::uint64_t tag, const PgReply& reply) {
     case Tag::Read: {
       if (!generation_read_.has_value()) return feeds_.on_read_failed();
       const PgPage page = pg_page(reply, rows_asked_, bytes_asked_);
-      return feeds_.on_rows(*generation_read_, page.rows, page.complete);
+      return feeds_.on_rows(*generation_read_, page.rows, page.complete, anchor_read_);
     }
     case Tag::ReadGeneration:
       generation_read_.reset();
       if (reply.rows() > 0) {
         generation_read_ = std::string(reply.value(0, 0));
+        anchor_read_ = reply.value(0, 1);
       } else {
         make_generation();
       }
@@ -393,8 +397,13 @@ void PostgresStore::make_generation() {
 
 // --- hints and health ---
 
+void PostgresStore::stored(const PendingWrite& row, const RowReply& reply) {
+  recent_ids_.add(row.message.id);
+  feeds_.add_own(row.message, row.sealed->nonce_bytes(), reply.sequence, reply.timestamp_us);
+}
+
 void PostgresStore::announce(std::int64_t first_sequence, std::int64_t last_sequence) {
-  feeds_.hint();
+  feeds_.hint_own(last_sequence);
   if (!config_.cluster_events) return;
   notify_first_ = notify_first_ == 0 ? first_sequence : std::min(notify_first_, first_sequence);
   notify_last_ = std::max(notify_last_, last_sequence);

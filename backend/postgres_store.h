@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "backend/pg_connection.h"
+#include "backend/recent_ids.h"
 #include "backend/store_base.h"
 
 namespace dlb::backend {
@@ -46,6 +47,7 @@ class PostgresStore final : public StoreBase, PgConnectionClient, HeapTimerHandl
   bool write_away() const override { return writer_.away(); }
   void send_batch(std::uint64_t batch_id, const WriteBatch& batch) override;
   void send_reserve(const KeyId& key) override;
+  void stored(const PendingWrite& row, const RowReply& reply) override;
   void announce(std::int64_t first_sequence, std::int64_t last_sequence) override;
 
   // ReadDriver
@@ -106,8 +108,10 @@ class PostgresStore final : public StoreBase, PgConnectionClient, HeapTimerHandl
   std::int64_t rows_asked_ = 0;
   std::int64_t bytes_asked_ = 0;
   std::optional<std::string> generation_read_;  // just before the rows that are awaited
+  std::string anchor_read_;                     // likewise
   std::unordered_map<std::uint64_t, Writing> writing_;
-  TimePoint repeats_until_{};  // repeats have been seen: more of them are likely
+  RecentIds recent_ids_;       // stored here
+  TimePoint repeats_until_{};  // others have been repeated: more of them are likely
 
   std::int64_t notify_first_ = 0;  // committed here and not announced yet; 0: nothing
   std::int64_t notify_last_ = 0;

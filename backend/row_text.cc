@@ -28,13 +28,28 @@ std::string_view RowText::render(const StoredRow& row) {
   seconds_ += seconds(monotonic_now() - begin);
   ++decrypts_;
   if (text.has_value()) {
-    message.text = std::move(*text);
+    message.text = *text;
   } else {
     message.undecryptable = true;
     ++undecryptable_;
     log_.warn("row does not decrypt: it is shown without its text",
               {{"message-id", row.message_id}, {"sequence", row.sequence}});
   }
+  element_.clear();
+  append_feed_element(element_, message);
+  return element_;
+}
+
+std::string_view RowText::render(const NewMessage& written, std::int64_t sequence,
+                                 std::int64_t timestamp_us) {
+  StoredMessage message;
+  message.sequence = sequence;
+  message.timestamp_us = std::clamp(timestamp_us, kFirstTime, kLastTime);
+  message.id = written.id;
+  message.client_name = written.client_name;
+  message.text = written.text;
+  message.source = written.source;
+  message.signature = written.signature;
   element_.clear();
   append_feed_element(element_, message);
   return element_;

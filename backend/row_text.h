@@ -19,6 +19,8 @@ class RowText {
   RowText(Cipher& cipher, Log& log) : cipher_(cipher), log_(log) {}
 
   std::string_view render(const StoredRow& row);
+  // A row of our own, just committed, whose text is at hand.
+  std::string_view render(const NewMessage& written, std::int64_t sequence, std::int64_t timestamp_us);
   void add_stats(MessageStoreStats& stats) const;
 
  private:

@@ -188,6 +188,7 @@ void WritePath::on_batch_replies(std::uint64_t batch_id, std::span<const RowRepl
         result.source = row->message.source;
         first = first == 0 ? reply.sequence : std::min(first, reply.sequence);
         last = std::max(last, reply.sequence);
+        driver_.stored(*row, reply);
         settle(std::move(row), result);
         break;
       }

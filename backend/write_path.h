@@ -46,6 +46,8 @@ class WriteDriver {
   // Requires write_ready(). Reserves KeyBudget::kBlock encryptions: on_reserved(counter), (-1) when the key's
   // limit is reached, or on_reserve_failed().
   virtual void send_reserve(const KeyId& key) = 0;
+  // A row of the batch has been committed now; announce() follows.
+  virtual void stored(const PendingWrite&, const RowReply&) {}
   // These sequences have been committed here: tell the other processes, sometime.
   virtual void announce(std::int64_t first_sequence, std::int64_t last_sequence) = 0;
 

@@ -2,6 +2,7 @@
 // that the server refuses, roles without rights.
 #include "backend/postgres_store.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <functional>
@@ -402,6 +403,53 @@ TEST_CASE("large batches go both ways while the loop keeps turning", "[store][po
   CHECK(user.store().stats().created == 601);
   CHECK(user.run_until([&] { return user.feed_now().body.size > 600U * 20000U; }));
   CHECK(user.store().idle());
+}
+
+TEST_CASE("rows that were written here join the feed without being read, in their place",
+          "[store][postgres]") {
+  PostgresDatabase database;
+  EventLoop loop;
+  Log log;
+  StoreUser user(loop, log, database.config());
+  StoreUser other(loop, log, database.config());
+  REQUIRE(user.put_now("first", "ann", "x").status == PutStatus::Created);
+  REQUIRE(user.feed_now().available);
+  for (int i = 0; i < 40; ++i) {
+    const std::string id = "m" + std::to_string(i);
+    if (i % 10 == 3) other.put_now("o" + id, "bob", "\"x\"");
+    if (i % 10 == 6) database.sql("SELECT nextval('chat_messages_sequence_seq')");
+    REQUIRE(user.put_now(id, "ann", "text of " + id).status == PutStatus::Created);
+  }
+  CHECK(user.store().stats().feed_own_rows > 10);
+  const FeedAnswer mine = user.feed_now();
+  CHECK(text_of(mine.body).find("\"count\":45}") != std::string::npos);
+  CHECK(text_of(mine.body) == text_of(other.feed_now().body));
+  StoreUser later(loop, log, database.config());  // has read all of it
+  CHECK(text_of(mine.body) == text_of(later.feed_now().body));
+  REQUIRE(user.run_until([&] { return user.last_live() == mine.last_sequence; }));
+  const std::vector<std::int64_t> live = user.live_sequences();
+  CHECK(std::set<std::int64_t>(live.begin(), live.end()).size() == live.size());
+  CHECK(std::is_sorted(live.begin(), live.end()));
+}
+
+TEST_CASE("a TRUNCATE behind rows that were not read is noticed, whatever the sequence does",
+          "[store][postgres]") {
+  PostgresDatabase database;
+  EventLoop loop;
+  Log log;
+  StoreUser user(loop, log, database.config());
+  REQUIRE(user.put_now("first", "ann", "x").status == PutStatus::Created);
+  REQUIRE(user.feed_now().available);
+  REQUIRE(user.put_now("second", "ann", "x").status == PutStatus::Created);
+  const char* how = GENERATE("TRUNCATE chat_messages", "TRUNCATE chat_messages RESTART IDENTITY");
+  INFO(how);
+  database.sql(how);
+  REQUIRE(user.put_now("third", "ann", "x").status == PutStatus::Created);
+  const std::string feed = text_of(user.feed_now().body);
+  CHECK(feed.find("\"count\":1}") != std::string::npos);
+  CHECK(feed.find("\"third\"") != std::string::npos);
+  CHECK(user.run_until(
+      [&] { return user.live().size() >= 2 && user.live()[user.live().size() - 2].sequence == 0; }));
 }
 
 TEST_CASE("a repeat of a message does not burn a sequence value", "[store][postgres]") {

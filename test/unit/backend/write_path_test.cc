@@ -182,6 +182,30 @@ TEST_CASE("a batch that was rolled back is not in doubt", "[write_path]") {
   CHECK(script.path.idle());
 }
 
+TEST_CASE("behind two batches in flight only full ones follow", "[write_path]") {
+  StoreConfig config;
+  config.write_batch_rows = 3;
+  Script script(config);
+  script.put(1, "a");
+  REQUIRE(script.ids(1) == "a");
+  script.put(2, "b");
+  REQUIRE(script.ids(2) == "b");
+  script.put(3, "c");
+  const TimePoint long_due = monotonic_now() + 3 * config.write_batch_delay;
+  script.turn_until([&] { return monotonic_now() > long_due; });
+  CHECK(script.sent.size() == 2);
+  SECTION("a full one at once") {
+    script.put(4, "d");
+    script.put(5, "e");
+    CHECK(script.ids(3) == "cde");
+  }
+  SECTION("a small one when there is one less") {
+    const std::vector<RowReply> replies{Script::created(1)};
+    script.path.on_batch_replies(script.sent[0].first, replies);
+    CHECK(script.ids(3) == "c");
+  }
+}
+
 TEST_CASE("a poisonous row is found by halves and fails alone", "[write_path]") {
   StoreConfig config;
   config.write_pipeline_depth = 1;
