@@ -106,7 +106,8 @@ cat <<TXT
   chat in a browser https://localhost:$((port_base + 1))/ (its certificate is self-made), or $url/
   post a message    curl -i $url/message -H 'Content-Type: application/json' -d '{"client-name":"me","msg":"hello"}'
   read the feed     curl -s '$url/feed?limit=10'
-  the balancer      $url/lb/status   $url/lb/metrics
+  the balancer      $url/lb/dashboard; with buttons: http://127.0.0.1:$((port_base + 2))/lb/dashboard
+  its figures       $url/lb/status   $url/lb/metrics
   the parts         deploy/local.sh status --dir $DIR
   logs, results     $DIR
 TXT

@@ -9,6 +9,7 @@
 #include "common/check.h"
 #include "common/json_writer.h"
 #include "common/socket.h"
+#include "lb/dashboard.h"
 #include "lb/handover.h"
 #include "lb/metrics.h"
 
@@ -115,9 +116,12 @@ void AdminServer::on_mail(AdminMail mail) {
 void AdminServer::on_request(HttpToken token, const HttpRequest& request) {
   count(counters_.requests);
   const RequestHead& head = request.head;
-  if (refused(token, head)) return;
-  const AdminRoute route = admin_route(head.path);
+  if (foreign(token, head)) return;
   const bool reads = head.method == HttpMethod::Get || head.method == HttpMethod::Head;
+  // The page shows nothing by itself; it asks for the token that all it wants to show needs.
+  if (head.path == "/lb/dashboard" && reads) return serve_dashboard(token);
+  if (unauthorized(token, head)) return;
+  const AdminRoute route = admin_route(head.path);
   if (route.kind == AdminRoute::Kind::Nothing) {
     return server_->respond_error(token, 404, "not_found", "there is nothing at this path");
   }
@@ -184,7 +188,7 @@ void AdminServer::on_reload_ends(const ReloadOutcome& outcome) {
 }
 
 // Who may not ask. Pages of other sites first: they learn nothing, not even that there is a token.
-bool AdminServer::refused(HttpToken token, const RequestHead& head) {
+bool AdminServer::foreign(HttpToken token, const RequestHead& head) {
   const HeaderField* const origin = head.fields.find(HeaderId::Origin);
   const HeaderField* const site = head.fields.find("sec-fetch-site");
   const bool foreign_page = (origin != nullptr && !origin_is_ours(origin->value, head.authority)) ||
@@ -197,6 +201,10 @@ bool AdminServer::refused(HttpToken token, const RequestHead& head) {
                            {}, true);
     return true;
   }
+  return false;
+}
+
+bool AdminServer::unauthorized(HttpToken token, const RequestHead& head) {
   if (token_.empty() || bearer_is(head.fields.value(HeaderId::Authorization), token_)) {
     return false;
   }
@@ -211,6 +219,14 @@ void AdminServer::serve_page(HttpToken token, const RequestHead& head) {
   OwnPages::Page page = pages_.render(head.path, head.query, head.fields.value(HeaderId::Accept));
   server_->respond(token, page.status, page.content_type, header_lines(page.extra),
                    HttpBody::of(std::move(page.body)));
+}
+
+void AdminServer::serve_dashboard(HttpToken token) {
+  std::vector<HeaderLine> headers = header_lines(dashboard_header_lines());
+  headers.push_back(kNoStore);
+  const auto actions = token_.empty() ? DashboardActions::Open : DashboardActions::Token;
+  server_->respond(token, 200, "text/html; charset=utf-8", headers,
+                   HttpBody::of(std::string(dashboard_page(actions))));
 }
 
 void AdminServer::serve_events(HttpToken token, const HttpRequest& request) {

@@ -6,7 +6,7 @@
 //   POST /lb/backends/ID/weight?value=N
 //   GET  /lb/backends/ID          each answers with the backend as /lb/status shows it
 //   POST /lb/reload               as SIGHUP; answers when it is in force, 422 when it was refused
-//   GET  /lb/health, /lb/status, /lb/metrics, /lb/events
+//   GET  /lb/health, /lb/status, /lb/metrics, /lb/events, /lb/dashboard (which needs no token: see there)
 //
 // Bodies are not looked at. Refused: a foreign Host or Origin 403, without the token of admin-token-file 401.
 #pragma once
@@ -74,7 +74,9 @@ class AdminServer final : public HttpService, public MailboxHandler<AdminMail>, 
   void on_reload_ends(const ReloadOutcome& outcome) override;
 
  private:
-  bool refused(HttpToken token, const RequestHead& head);
+  bool foreign(HttpToken token, const RequestHead& head);
+  bool unauthorized(HttpToken token, const RequestHead& head);
+  void serve_dashboard(HttpToken token);
   void serve_page(HttpToken token, const RequestHead& head);
   void serve_events(HttpToken token, const HttpRequest& request);
   void serve_backend(HttpToken token, const HttpRequest& request, const AdminRoute& route);

@@ -38,6 +38,7 @@ std::string event_json(const StatusView& view) {
   JsonWriter json(out);
   json.begin_object();
   write_overview(json, view);
+  json.field("memory_guard_reason", guard_reason_name(view.memory.reason.load(std::memory_order_relaxed)));
   json.field("backend_cap", view.options.backend_cap).field("max_inflight", view.options.max_inflight);
   json.field("max_memory", view.options.max_memory).field("lb_max_memory", view.options.lb_max_memory);
   json.field("generation", view.generation);

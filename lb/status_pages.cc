@@ -6,6 +6,7 @@
 
 #include "common/json_writer.h"
 #include "lb/config_json.h"
+#include "lb/dashboard.h"
 #include "lb/event_snapshot.h"
 #include "lb/score_view.h"
 
@@ -139,7 +140,6 @@ void write_overview(JsonWriter& json, const StatusView& view) {
   json.field("uptime_seconds", seconds(view.now - view.started), 1);
   json.field("draining", view.draining).field("predecessor_drains", view.predecessor_drains);
   json.field("panic", in_panic(view.backends, view.options));
-  json.field("memory_guard", guard_reason_name(view.memory.reason.load(kRelaxed)));
   json.field("policy", view.options.policy);
   json.field("threshold", view.options.threshold);
 }
@@ -212,6 +212,7 @@ std::string status_json(const StatusView& view) {
   JsonWriter json(out);
   json.begin_object();
   write_overview(json, view);
+  json.field("memory_guard", guard_reason_name(view.memory.reason.load(kRelaxed)));
   json.key("backends").begin_array();
   for (const std::uint32_t index : view.backends.members())
     write_backend(json, view.backends.at(index), view, backend_counter_rows());
@@ -350,6 +351,11 @@ OwnPages::Page StatusPages::render(std::string_view path, std::string_view query
     } else {
       page.body = metrics_json(now);
     }
+  } else if (path == "/lb/dashboard") {
+    page.content_type = "text/html; charset=utf-8";
+    page.body = dashboard_page(DashboardActions::None);
+    page.extra += "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n";
+    page.extra += dashboard_header_lines();
   } else {
     page.status = 404;
     page.body = R"({"error":"not_found","detail":"There is no such page of the balancer."})";

@@ -50,6 +50,13 @@ def chat_page(_, __):
     return "join, send, history, reload, restart, saved key, by HTTP, off this host, by wss-listen"
 
 
+def dashboard(_, __):
+    """The balancer's dashboard in Chromium; it brings its own balancer and backends."""
+    need("chromium", "chromium")
+    run([sys.executable, f"{HERE}/dashboard_test.py"], timeout=300)
+    return "a kill, an ejection, a drain and their ends; light, dark, phone, desktop; token; lost and found"
+
+
 def websocket_backend(scene, base):
     """npm's ws at the backend's own server; nothing of the scene is used."""
     need_module("ws")
@@ -80,7 +87,7 @@ CLIENTS = [("curl", curl_client.drive, 2), ("http.client", python_client.drive, 
            ("h2load --h1", load_tools.h2load, 2), ("ab -k", load_tools.ab, 2), ("hey", load_tools.hey, 2),
            ("node http, undici", node, 2), ("chromium", browser.drive, 2), ("npm ws", websocket, 1),
            ("npm ws, backend", websocket_backend, 1), ("npm ws, chat", chat_ws, 1),
-           ("websockets, chat", chat_websockets, 1), ("chat page", chat_page, 1)]
+           ("websockets, chat", chat_websockets, 1), ("chat page", chat_page, 1), ("dashboard", dashboard, 1)]
 
 
 def one(name, drive, base_index, seconds):

@@ -146,6 +146,26 @@ class Upgrades(Case):
             self.assertEqual((response.status, response.complete, response.body), (200, True, b"abcd"))
         self.assertEqual(balancer.wait(), 0)
 
+    def test_readers_of_events_hold_nothing_up(self):
+        """They are told the end on each listener, and find the new process there."""
+        balancer, processes = self.running(self.scripted(), admin_port=free_port(), drain_timeout="2m")
+        ports = [balancer.port, balancer.port, balancer.admin_port]
+        readers = [RawClient(port) for port in ports]
+        for reader in readers:
+            self.addCleanup(reader.close)
+            reader.send("GET /lb/events HTTP/1.1|Host: localhost||")
+            self.assertEqual(reader.read_head().status, 200)
+        now = processes.upgrade()
+        self.assertEqual(balancer.wait(30), 0)
+        for reader, port in zip(readers, ports):
+            self.assertTrue(reader.read_to_end().endswith(b"\n\n") and not reader.was_reset)
+            with RawClient(port) as again:
+                again.send("GET /lb/events HTTP/1.1|Host: localhost||")
+                again.read_head()
+                while b'"pid":' not in again.buffer:
+                    self.assertTrue(again.fill())
+                self.assertIn(f'"pid":{now},'.encode(), again.buffer)
+
     def test_what_is_known_of_backends_goes_on(self):
         """An ejection, a drain and a weight that were not in the file."""
         a, b, d = self.scripted(name="a"), self.scripted(name="b"), self.scripted(name="d")
