@@ -30,7 +30,7 @@ run_packages() {
     zlib1g-dev curl openssl "$(llhttp_package)"
 }
 postgres_packages() { echo postgresql; }
-test_packages() { echo catch2 python3; }
+test_packages() { echo catch2 python3 tmux; }
 clients_packages() { echo wrk apache2-utils nghttp2-client hey nodejs node-undici node-ws python3-websockets chromium; }
 bench_packages() { echo haproxy nginx-light wrk strace gnuplot-nox clang; }
 

@@ -1,0 +1,112 @@
+"""deploy/make-keys.sh (D5): what it makes is taken by the programs; rotation loses no row; nothing secret is shown."""
+
+import glob
+import json
+import os
+import re
+import ssl
+import stat
+import subprocess
+import time
+
+from lb_case import LbCase, main
+from ports import free_port
+from programs import ROOT, clean_environment
+from tls import TlsClient
+from waiting import wait_until
+
+SCRIPT = os.path.join(ROOT, "deploy", "make-keys.sh")
+
+
+class MakeKeys(LbCase):
+    def run_script(self, *arguments, code=0):
+        done = subprocess.run([SCRIPT, *arguments], env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def mode(self, path):
+        return stat.S_IMODE(os.stat(path).st_mode)
+
+    def keys(self, path):
+        with open(path, encoding="ascii") as file:
+            return [line for line in file.read().split("\n") if line and not line.startswith("#")]
+
+    def test_a_key_is_rotated(self):
+        path = os.path.join(self.folder, "keys of the chat")
+        said = self.run_script("encryption", path)
+        first, = self.keys(path)
+        self.assertRegex(first, r"^[A-Za-z0-9_-]{43}=$")
+        self.assertEqual(self.mode(path), 0o600)
+        self.assertIn("there already", self.run_script("encryption", path, code=1))
+        self.assertEqual(self.keys(path), [first])
+        backend, = self.chat_backends(1, message_encryption_key_file=path)
+
+        self.assertEqual(backend.post({"client-name": "me", "msg": "under the first"}).status, 201)
+        self.assertIn("no key that waits", self.run_script("encryption", path, "--rotate", "use", code=1))
+        said += self.run_script("encryption", path, "--rotate", "add")
+        self.assertEqual(self.keys(path)[0], first, "known, not used")
+        second = self.keys(path)[1]
+        self.assertIn("--rotate use", self.run_script("encryption", path, "--rotate", "add", code=1))
+        said += self.run_script("encryption", path, "--rotate", "use")
+        self.assertEqual(self.keys(path), [second, first])
+        said += self.run_script("encryption", path, "--rotate", "now")
+        third = self.keys(path)[0]
+        self.assertEqual(self.keys(path)[1:], [second, first])
+        self.assertEqual(backend.terminate(), 0)
+        backend.start()
+        self.assertEqual(backend.post({"client-name": "me", "msg": "under the third"}).status, 201)
+        rows = json.loads(backend.fetch("/feed").body)["messages"]
+        self.assertEqual([row["msg"] for row in rows], ["under the first", "under the third"])
+        figures = json.loads(backend.fetch("/metrics?format=json").body)["encryption"]
+        self.assertEqual(figures["undecryptable"], 0)
+        said += self.run_script("encryption", path, "--show") + self.run_script("encryption", path, "--force")
+        self.assertEqual(self.mode(path), 0o600)
+        kept, = glob.glob(path + ".old-*")
+        self.assertEqual((self.keys(kept), self.mode(kept)), ([third, second, first], 0o600))
+        for key in (first, second, third, *self.keys(path)):
+            self.assertNotIn(key[:12], said)
+        self.assertEqual([name for name in os.listdir(self.folder) if ".new" in name], [])
+
+    def test_certificates(self):
+        """The balancer serves it, a client verifies it by the authority and by its name; renewed, a reload takes it."""
+        folder = os.path.join(self.folder, "tls")
+        self.run_script("certificate", folder, "--hosts", "localhost,$(id)", code=1)
+        self.run_script("certificate", folder, "--hosts", "localhost,127.0.0.1,::1")
+        certificate, key, authority = (os.path.join(folder, name) for name in ("server.crt", "server.key", "ca.crt"))
+        self.assertEqual([self.mode(path) for path in (certificate, key, authority, authority[:-3] + "key")],
+                         [0o644, 0o600, 0o644, 0o600])
+        port = free_port()
+        balancer = self.balancer(self.scripted(name="a"), tls_listen=f"127.0.0.1:{port}", tls_cert=certificate, tls_key=key)
+        context = ssl.create_default_context(cafile=authority)
+
+        def served():
+            with TlsClient(port, context) as client:
+                self.assertEqual(client.request("GET / HTTP/1.1|Host: localhost||").status, 200)
+                return client.sock.getpeercert()
+
+        before = served()
+        self.assertEqual(sorted(before["subjectAltName"]),
+                         [("DNS", "localhost"), ("IP Address", "0:0:0:0:0:0:0:1"), ("IP Address", "127.0.0.1")])
+        days = (ssl.cert_time_to_seconds(before["notAfter"]) - time.time()) / 86400
+        self.assertTrue(390 < days <= 397, days)
+        with open(key, "rb") as file:
+            private = file.read()
+        self.assertIn("there already", self.run_script("certificate", folder, "--hosts", "localhost", code=1))
+        self.run_script("certificate", folder, "--renew", "--days", "20")
+        balancer.reload()
+        wait_until(lambda: served()["serialNumber"] != before["serialNumber"], 10, "the new certificate")
+        self.assertEqual(served()["subjectAltName"], before["subjectAltName"])
+        with open(key, "rb") as file:
+            self.assertEqual(file.read(), private, "for the same key")
+        self.assertRegex(self.run_script("certificate", folder, "--check", code=1), "good until .*\n.*--renew")
+        self.run_script("certificate", folder, "--check", "--days", "10")
+        said = self.run_script("certificate", folder, "--hosts", "elsewhere.example", "--name", "sys3", "--rsa")
+        self.assertNotIn("PRIVATE", said)
+        text = subprocess.run(["openssl", "x509", "-in", os.path.join(folder, "sys3.crt"), "-noout", "-text"],
+                              capture_output=True, text=True, check=True).stdout
+        self.assertTrue(re.search(r"Public-Key: \(3072 bit\)", text) and "DNS:elsewhere.example" in text, text)
+
+
+if __name__ == "__main__":
+    main()
