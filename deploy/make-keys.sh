@@ -41,28 +41,39 @@ put_in_place() {  # put_in_place FILE MODE: NEW becomes FILE, whole or not at al
 
 MARK='# not in use yet: --rotate use puts the next line first'
 
-random_key() { head -c 32 /dev/urandom | base64 -w 0 | tr '+/' '-_'; echo; }
+random_key() { local text; text=$(head -c 32 /dev/urandom | base64 -w 0); text=${text//+/-}; printf '%s\n' "${text//\//_}"; }
 
-key_lines() { sed -E 's/^[[:space:]]+//; s/[[:space:]]+$//; /^(#|$)/d' -- "$1"; }  # secrets: only into pipes
+key_id() {  # of a key, as it stands beside each row and in the metrics; printf is the shell's own: nothing shows in a list
+  local text=${1%=} hash  # of processes
+  text=${text//-/+}
+  hash=$({ printf dlb-key-id-v1; printf '%s=' "${text//_//}" | base64 -d; } | sha256sum)
+  printf '%s' "${hash:0:16}"
+}
 
-key_id() {  # of the key on standard input, as it stands beside each row and in the metrics
-  { printf dlb-key-id-v1; tr -d '\r\n=' | tr -- '-_' '+/' | sed 's/$/=/' | base64 -d; } | sha256sum | cut -c1-16
+# KEYS: the keys of a file; WAITS: the number of the one that is not in use yet, or empty.
+read_keys() {
+  local line waits=''
+  KEYS=() WAITS=''
+  [[ -f $1 ]] || die "there is no $1: without --rotate one is made"
+  while read -r line || [[ -n $line ]]; do
+    if [[ $line == "$MARK" ]]; then waits=1; fi
+    [[ -n $line && $line != '#'* ]] || continue
+    [[ $line =~ ^[A-Za-z0-9_-]{43}=?$ ]] || die "$1 has a line that is no key"
+    if [[ -n $waits ]]; then WAITS=${#KEYS[@]} waits=''; fi
+    KEYS+=("$line")
+  done <"$1"
+  ((${#KEYS[@]} > 0)) || die "$1 has no key"
 }
 
 show_keys() {
-  local line number=0 waiting
-  waiting=$(grep -cxF -- "$MARK" "$1" || true)
-  while IFS= read -r line; do
-    number=$((number + 1))
-    printf '%s  %s\n' "$(key_id <<<"$line")" "$( ((number == 1)) && echo encrypts || echo decrypts)"
-  done < <(key_lines "$1")
-  if ((waiting > 0)); then say "the last one waits for --rotate use"; fi
-}
-
-check_keys() {
-  [[ -f $1 ]] || die "there is no $1: without --rotate one is made"
-  if key_lines "$1" | grep -qvE '^[A-Za-z0-9_-]{43}=?$'; then die "$1 has a line that is no key"; fi
-  (($(key_lines "$1" | wc -l) > 0)) || die "$1 has no key"
+  local number does
+  read_keys "$1"
+  for number in "${!KEYS[@]}"; do
+    does=decrypts
+    if ((number == 0)); then does=encrypts; fi
+    if [[ $number == "$WAITS" ]]; then does+=', waits for --rotate use'; fi
+    say "$(key_id "${KEYS[number]}")  $does"
+  done
 }
 
 new_file_beside() { NEW=$(mktemp -- "$1.new.XXXXXX"); }
@@ -76,25 +87,20 @@ next_steps() {  # next_steps FILE add|use|now
   say "keep every old key for as long as its rows are in the database, and a copy of $1 where the database's backups are not"
 }
 
-rotate() {
-  local file=$1 how=$2 marked
-  check_keys "$file"
-  marked=$(grep -cxF -- "$MARK" "$file" || true)
+rotate() {  # the file is written anew: its keys in their order, without comments of others
+  local file=$1 how=$2 lines
+  read_keys "$file"
+  if [[ $how == use ]]; then
+    [[ -n $WAITS ]] || die "$file has no key that waits: --rotate add"
+    lines=("${KEYS[WAITS]}")
+    unset "KEYS[WAITS]"
+    lines+=("${KEYS[@]}")
+  else
+    [[ -z $WAITS ]] || die "$file has a key that is not in use yet: --rotate use"
+    if [[ $how == add ]]; then lines=("${KEYS[@]}" "$MARK" "$(random_key)"); else lines=("$(random_key)" "${KEYS[@]}"); fi
+  fi
   new_file_beside "$file"
-  case $how in
-    add)
-      ((marked == 0)) || die "$file has a key that is not in use yet: --rotate use"
-      { cat -- "$file"; [[ -z $(tail -c 1 -- "$file") ]] || echo; echo "$MARK"; random_key; } >"$NEW"
-      ;;
-    use)
-      ((marked == 1)) || die "$file has no key that waits: --rotate add"
-      { sed -n "/^$MARK\$/{n;p;}" -- "$file"; sed "/^$MARK\$/{N;d;}" -- "$file"; } >"$NEW"
-      ;;
-    now)
-      ((marked == 0)) || die "$file has a key that is not in use yet: --rotate use"
-      { random_key; cat -- "$file"; } >"$NEW"
-      ;;
-  esac
+  printf '%s\n' "${lines[@]}" >"$NEW"
   put_in_place "$file" 600
   show_keys "$file"
   next_steps "$file" "$how"
@@ -103,7 +109,7 @@ rotate() {
 encryption() {
   local file=$1
   if [[ -n $ROTATE ]]; then rotate "$file" "$ROTATE"; return; fi
-  if ((SHOW)); then check_keys "$file"; show_keys "$file"; return; fi
+  if ((SHOW)); then show_keys "$file"; return; fi
   if [[ -e $file ]]; then
     ((FORCE)) || die "$file is there already; without its keys the rows that they encrypted are lost (--rotate keeps them)"
     cp -p -- "$file" "$file.old-$(date -u +%Y%m%dT%H%M%SZ)"
@@ -142,7 +148,7 @@ make_private_key() {  # to a file
   fi
 }
 
-serial() { printf '0x%s' "$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n' | sed 's/^[89a-f]/7/')"; }
+serial() { local bytes; bytes=$(od -An -N16 -tx1 /dev/urandom); bytes=${bytes//[[:space:]]/}; printf '0x7%s' "${bytes:1}"; }
 
 make_authority() {
   local dir=$1

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# A terminal for each system: tmux sessions dlb-sys1 (the balancer), dlb-sys2, dlb-sys3, … (the backends), each with the log of its
-# program and, below it, its state: `lb ctl status` for the balancer, health and /internal/stats for a backend.
+# A terminal for each system: tmux sessions dlb-sys1 (the balancer), dlb-sys2, dlb-sys3, … (the backends), each with the log
+# of its program and, below it, its state: `lb ctl status` for the balancer, health and /internal/stats for a backend.
 #
 #   deploy/tmux.sh up      [--dir DIR]           for a system started by deploy/local.sh (default build/local)
 #   deploy/tmux.sh up      --ssh HOST,HOST,…     for systems elsewhere: the first host is Sys1, the next one Sys2, …
-#   deploy/tmux.sh attach  [sysN]                looks at them (sys1); Ctrl-b s lists all, Ctrl-b ) goes to the next, Ctrl-b d leaves
+#   deploy/tmux.sh attach  [sysN]                looks (sys1); Ctrl-b s lists all, Ctrl-b ) goes to the next, Ctrl-b d leaves
 #   deploy/tmux.sh down                          closes the sessions; the programs are not touched
 #
-# The sessions live on a tmux server of their own (`tmux -L dlb`, without your configuration), apart from your sessions. `up` again
-# adds what is missing. With --ssh, --remote-dir (default /var/lib/dlb) on each host holds what local.sh's DIR holds here: on
-# Sys1 lb.toml and lb.log, on Sys2 sys2.toml (for its http-port) and sys2.log, and so on; --remote-lb is the balancer's program
-# there (default dlb-lb, as `make install` names it). Keys and agents are ssh's own; nothing is asked of them here.
+# The sessions live on a tmux server of their own (`tmux -L dlb`, without your configuration), apart from your sessions. `up`
+# again adds what is missing. With --ssh, --remote-dir (default /var/lib/dlb) on each host holds what local.sh's DIR holds
+# here: on Sys1 lb.toml and lb.log, on Sys2 sys2.toml (for its http-port) and sys2.log, and so on; --remote-lb is the balancer's
+# program there (default dlb-lb, as `make install` names it). Keys and agents are ssh's own; nothing is asked of them here.
 set -euo pipefail
 
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)

@@ -3,7 +3,6 @@
 import glob
 import json
 import os
-import re
 import ssl
 import stat
 import subprocess
@@ -43,7 +42,6 @@ class MakeKeys(LbCase):
         backend, = self.chat_backends(1, message_encryption_key_file=path)
 
         self.assertEqual(backend.post({"client-name": "me", "msg": "under the first"}).status, 201)
-        self.assertIn("no key that waits", self.run_script("encryption", path, "--rotate", "use", code=1))
         said += self.run_script("encryption", path, "--rotate", "add")
         self.assertEqual(self.keys(path)[0], first, "known, not used")
         second = self.keys(path)[1]
@@ -60,7 +58,7 @@ class MakeKeys(LbCase):
         self.assertEqual([row["msg"] for row in rows], ["under the first", "under the third"])
         figures = json.loads(backend.fetch("/metrics?format=json").body)["encryption"]
         self.assertEqual(figures["undecryptable"], 0)
-        said += self.run_script("encryption", path, "--show") + self.run_script("encryption", path, "--force")
+        said += self.run_script("encryption", path, "--force")
         self.assertEqual(self.mode(path), 0o600)
         kept, = glob.glob(path + ".old-*")
         self.assertEqual((self.keys(kept), self.mode(kept)), ([third, second, first], 0o600))
@@ -72,7 +70,8 @@ class MakeKeys(LbCase):
         """The balancer serves it, a client verifies it by the authority and by its name; renewed, a reload takes it."""
         folder = os.path.join(self.folder, "tls")
         self.run_script("certificate", folder, "--hosts", "localhost,$(id)", code=1)
-        self.run_script("certificate", folder, "--hosts", "localhost,127.0.0.1,::1")
+        said = self.run_script("certificate", folder, "--hosts", "localhost,127.0.0.1,::1")
+        self.assertNotIn("PRIVATE", said)
         certificate, key, authority = (os.path.join(folder, name) for name in ("server.crt", "server.key", "ca.crt"))
         self.assertEqual([self.mode(path) for path in (certificate, key, authority, authority[:-3] + "key")],
                          [0o644, 0o600, 0o644, 0o600])
@@ -100,12 +99,6 @@ class MakeKeys(LbCase):
         with open(key, "rb") as file:
             self.assertEqual(file.read(), private, "for the same key")
         self.assertRegex(self.run_script("certificate", folder, "--check", code=1), "good until .*\n.*--renew")
-        self.run_script("certificate", folder, "--check", "--days", "10")
-        said = self.run_script("certificate", folder, "--hosts", "elsewhere.example", "--name", "sys3", "--rsa")
-        self.assertNotIn("PRIVATE", said)
-        text = subprocess.run(["openssl", "x509", "-in", os.path.join(folder, "sys3.crt"), "-noout", "-text"],
-                              capture_output=True, text=True, check=True).stdout
-        self.assertTrue(re.search(r"Public-Key: \(3072 bit\)", text) and "DNS:elsewhere.example" in text, text)
 
 
 if __name__ == "__main__":
