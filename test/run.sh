@@ -115,7 +115,7 @@ stage "Release build"
 build release UNITY=1 all OPT="-O2 -g1 -fno-omit-frame-pointer"
 
 # Unit tests first in the sanitizer build: they are needed first.
-if ((quick)); then build_aside asan UNITY=1 asan-unit; else build_aside asan UNITY=1 asan; fi
+if ((quick)); then build_aside asan UNITY=1 asan-unit; else build_aside asan UNITY=1 asan-test; fi
 
 stage "Checks of the tree"
 check "include rules" python3 test/check_includes.py
