@@ -32,8 +32,8 @@
 #include "lb/message_relay.h"
 #include "lb/policy/client_pace.h"
 #include "lb/router.h"
-#include "lb/slot_queue.h"
 #include "lb/upstream.h"
+#include "lb/waiting_line.h"
 
 namespace dlb::lb {
 
@@ -50,7 +50,7 @@ enum class UpstreamFailure : std::uint8_t {
   NoDescriptor,  // we could not make a socket
 };
 
-class Exchange final : public TimerHandler, public QueueTicket {
+class Exchange final : public TimerHandler, public Waiter {
  public:
   enum class State : std::uint8_t { Starting, Queued, Connecting, AwaitingHead, Responding, Answering, Done };
 
@@ -69,17 +69,14 @@ class Exchange final : public TimerHandler, public QueueTicket {
   void on_downstream_events();
   // Likewise the backend's. May close.
   void on_upstream_events();
-  // From the queue: `choice` has reserved a slot and a connection. May close.
-  void on_slot(const Choice& choice);
-  // From the line for the retry budget, of which a place has been taken. May close.
-  void on_retry_granted();
-  void on_timer(Timer& timer) override;  // May close.
+  void on_slot(const Choice& choice) override;  // May close.
+  void on_retry_granted() override;             // May close.
+  void on_timer(Timer& timer) override;         // May close.
   // The client is gone or the worker stops: gives everything back. The downstream is told nothing.
   void abandon();
 
-  TransportClass transport_class() const { return transport_class_; }
-  // Backends that have failed it: another one is to be taken while one is healthy.
-  std::span<const std::uint32_t> tried() const { return {tried_, tried_count_}; }
+  TransportClass transport_class() const override { return transport_class_; }
+  std::span<const std::uint32_t> tried() const override { return {tried_, tried_count_}; }
   Handle<Exchange> self() const { return self_; }
 
  private:

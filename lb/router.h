@@ -1,7 +1,7 @@
 // Router: one worker's way to a backend. Builds the policy's view from the BackendSet's atomics, lets the
 // policy choose, and reserves what the choice needs (a slot, and a connection of its transport) by
 // compare-and-swap; when another worker was faster it chooses again. Decisions only: no fd, no queue
-// (slot_queue.h), no logging. One thread each.
+// (waiting_line.h), no logging. One thread each.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class Router {
   // has tried; they are taken only when nothing else is left.
   Choice pick(TransportClass transport, TimePoint now, std::span<const std::uint32_t> excluded = {});
 
-  // Takes a slot that another exchange hands over still reserved (slot_queue.h): true when backend `index`
+  // Takes a slot that another exchange hands over still reserved (waiting_line.h): true when backend `index`
   // may serve a `transport` exchange now; the connection has then been reserved too. False: release_slot() it
   // and pick again.
   bool adopt_slot(std::uint32_t index, TransportClass transport, TimePoint now, Choice& out);

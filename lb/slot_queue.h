@@ -1,7 +1,6 @@
 // SlotQueue: the exchanges of one worker that wait for a slot or a connection, first in, first out per
 // transport class (a feed that waits for a feed connection must not hold up messages behind it). An intrusive
-// list: joining, leaving and taking the head are O(1). How slots reach the queue is Worker's: see
-// Worker::slot_freed(). One thread.
+// list: joining, leaving and taking the head are O(1). Who takes it is decided by waiting_line.h. One thread.
 #pragma once
 
 #include <cstddef>

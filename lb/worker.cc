@@ -33,7 +33,7 @@ Worker::Worker(Shared& shared, std::uint32_t index, std::uint64_t seed)
       router_(options(), backends(), seed ^ 0x9e3779b97f4a7c15U),
       pool_(backends().size(), static_cast<std::size_t>(options().proxy_max_idle),
             static_cast<std::size_t>(options().proxy_max_idle_per_host)),
-      last_failure_(backends().size()),
+      line_(router_, shared.waiting, *this, backends().size()),
       upstreams_(0),
       exchanges_(0),
       downstreams_(0),
@@ -65,7 +65,7 @@ std::uint64_t Worker::open_connections() const {
 void Worker::slot_freed(std::uint32_t backend) {
   if (shared_.waiting_workers.load(std::memory_order_seq_cst) != 0) {
     if (hand_to_other_worker({WorkerMail::Kind::Grant, backend})) return;
-    if (queue_.size() > granted_.size()) {
+    if (line_.waiting_for_slot() > granted_.size()) {
       granted_.push_back(backend);
       return;
     }
@@ -89,7 +89,7 @@ void Worker::connection_freed(std::uint32_t backend, TransportClass transport) {
 // comes after its bit, sees what was given back. (A fence would do the same; ThreadSanitizer knows none.)
 void Worker::wake_waiters(std::uint32_t backend) {
   if (shared_.waiting_workers.fetch_or(0, std::memory_order_acq_rel) == 0) return;
-  if (!queue_.empty()) queue_retry_ = true;
+  if (line_.waiting_for_slot() != 0) queue_retry_ = true;
   hand_to_other_worker({WorkerMail::Kind::Retry, backend});
 }
 
@@ -100,18 +100,13 @@ void Worker::settle_slots() {
     if (!granted_.empty()) {
       const std::uint32_t backend = granted_.back();
       granted_.pop_back();
-      if (!serve_queue_with(backend)) give_back_slot(backend);
+      if (!line_.serve_with(backend, loop_.now())) give_back_slot(backend);
       continue;
     }
     queue_retry_ = false;
-    serve_queue();
+    line_.serve(loop_.now());
   }
-  while (QueueTicket* head = retry_queue_.head(TransportClass::Message)) {
-    if (!retry_budget_.try_take(metrics_.requests_in_progress.get())) return;
-    auto& exchange = static_cast<Exchange&>(*head);
-    leave_queue(exchange);
-    exchange.on_retry_granted();
-  }
+  line_.serve_retries(metrics_.requests_in_progress.get());
 }
 
 // Posts to the next waiting worker after the one that was served last. False: it is our turn, or none other
@@ -133,88 +128,26 @@ bool Worker::hand_to_other_worker(WorkerMail mail) {
   return false;
 }
 
-// Gives a slot that is still reserved to whoever has waited longest and can use it. False: nobody could; the
-// slot is still the caller's. An exchange that this backend has failed already takes another one instead, or
-// is passed over; there are no more of those than the retry budget allows.
-bool Worker::serve_queue_with(std::uint32_t backend) {
-  TransportClass order[2] = {TransportClass::Message, TransportClass::Feed};
-  QueueTicket* message = queue_.head(TransportClass::Message);
-  QueueTicket* feed = queue_.head(TransportClass::Feed);
-  if (message != nullptr && feed != nullptr && feed->since() < message->since())
-    std::swap(order[0], order[1]);
-  for (const TransportClass transport : order) {
-    for (QueueTicket* one = queue_.head(transport); one != nullptr; one = queue_.after(*one, transport)) {
-      auto& exchange = static_cast<Exchange&>(*one);
-      if (std::ranges::find(exchange.tried(), backend) != exchange.tried().end()) continue;
-      Choice choice;
-      if (!router_.adopt_slot(backend, transport, loop_.now(), choice)) break;
-      leave_queue(exchange);
-      exchange.on_slot(choice);
-      return true;
-    }
-  }
-  return false;
-}
-
-// Tries all who wait with whatever is free now, until the first of each class that takes any backend can't
-// go.
-void Worker::serve_queue() {
-  for (const TransportClass transport : {TransportClass::Message, TransportClass::Feed}) {
-    QueueTicket* one = queue_.head(transport);
-    while (one != nullptr) {
-      auto& exchange = static_cast<Exchange&>(*one);
-      const Choice choice = router_.pick(transport, loop_.now(), exchange.tried());
-      if (choice.status == PickStatus::Picked) {
-        leave_queue(exchange);
-        exchange.on_slot(choice);
-        one = queue_.head(transport);  // anything may have happened to the queue meanwhile
-      } else if (exchange.tried().empty()) {
-        break;
-      } else {
-        one = queue_.after(*one, transport);
-      }
-    }
-  }
-}
-
 bool Worker::wait_for_slot(Exchange& exchange) {
-  if (!shared_.waiting.try_reserve(static_cast<std::uint32_t>(options().backend_queue_max))) {
+  if (!line_.join_for_slot(exchange, static_cast<std::uint32_t>(options().backend_queue_max), loop_.now())) {
     metrics_.queue_full.add();
     return false;
   }
-  queue_.join(exchange, exchange.transport_class(), loop_.now());
   metrics_.queued.add();
-  note_queue_state();
   // Once more after the bit is set: a slot freed in between has found no waiter and gone back to the counter.
   // The head gets it, whoever that is.
-  serve_queue();
+  line_.serve(loop_.now());
   return true;
 }
 
 bool Worker::wait_for_retry(Exchange& exchange, std::uint32_t failed_backend) {
-  const TimePoint now = loop_.now();
-  const auto sound = [&](const auto& backend) {
-    const TimePoint failed = last_failure_[backend->index];
-    return backend->index != failed_backend && backend->healthy.load(std::memory_order_relaxed) &&
-           backend->ejected_until_ns.load(std::memory_order_relaxed) == 0 &&
-           (failed == TimePoint{} || now - failed > kSoundAfter);
-  };
-  if (std::ranges::none_of(backends(), sound)) return false;
-  if (!shared_.waiting.try_reserve(static_cast<std::uint32_t>(options().backend_queue_max))) return false;
-  retry_queue_.join(exchange, TransportClass::Message, now);
-  return true;
+  return line_.join_for_retry(exchange, failed_backend, backends(),
+                              static_cast<std::uint32_t>(options().backend_queue_max), loop_.now());
 }
 
-void Worker::leave_queue(Exchange& exchange) {
-  if (!exchange.waiting()) return;
-  SlotQueue::leave(exchange);
-  shared_.waiting.release();
-  note_queue_state();
-}
-
-void Worker::note_queue_state() {
-  metrics_.queue_waiting.set(queue_.size());
-  if (queue_.empty()) {
+void Worker::on_line_changed() {
+  metrics_.queue_waiting.set(line_.waiting_for_slot());
+  if (line_.waiting_for_slot() == 0) {
     shared_.waiting_workers.fetch_and(~bit(index_), std::memory_order_seq_cst);
   } else {
     shared_.waiting_workers.fetch_or(bit(index_), std::memory_order_seq_cst);

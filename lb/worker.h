@@ -25,13 +25,12 @@
 #include "lb/handshake_queue.h"
 #include "lb/listener.h"
 #include "lb/metrics.h"
-#include "lb/retry_budget.h"
 #include "lb/router.h"
 #include "lb/shared.h"
-#include "lb/slot_queue.h"
 #include "lb/tunnel.h"
 #include "lb/upstream.h"
 #include "lb/upstream_pool.h"
+#include "lb/waiting_line.h"
 #include "lb/worker_blocks.h"
 
 namespace dlb::lb {
@@ -47,7 +46,10 @@ struct WorkerTimers {
   TimerClass queue, connect, response_head, response_body, upstream_idle, tunnel;
 };
 
-class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, public TurnEndHook {
+class Worker final : public ListenerHandler,
+                     public MailboxHandler<WorkerMail>,
+                     public TurnEndHook,
+                     public WaitingLine::Observer {
  public:
   // Connections over the cap that a worker admits while another one closes an idle one for it.
   static constexpr std::uint32_t kReclaimOvershoot = 32;
@@ -56,8 +58,6 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   static constexpr int kLooks = 8;  // in client-write-timeout
   // How long a connection lingers for the client to take an answer that came before its request was read.
   static constexpr Duration kLingerTimeout = std::chrono::seconds(2);
-  // A backend without a failed exchange for this long is sound enough for a retry to wait for.
-  static constexpr Duration kSoundAfter = std::chrono::seconds(1);
 
   Worker(Shared& shared, std::uint32_t index, std::uint64_t seed);
   Worker(const Worker&) = delete;
@@ -81,10 +81,9 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   Shared& shared() { return shared_; }
   WorkerMetrics& metrics() { return metrics_; }
   Router& router() { return router_; }
-  RetryBudget& retry_budget() { return retry_budget_; }
+  RetryBudget& retry_budget() { return line_.retry_budget(); }
   UpstreamPool& pool() { return pool_; }
   PipePool& pipes() { return pipes_; }
-  SlotQueue& queue() { return queue_; }
   WorkerTimers& timers() { return timers_; }
   HeadParser& parser() { return parser_; }
   RequestHead& request_head() { return request_head_; }     // scratch: valid within one call
@@ -130,24 +129,21 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   // Puts an exchange into the queue. False: backend-queue-max wait already. It may have got its slot when
   // this returns.
   bool wait_for_slot(Exchange& exchange);
-  // Puts an exchange into the line for the retry budget. False: it is to fail now, since too many wait, or
-  // since no other backend looks sound (a dying pool is not to be buried under second attempts).
+  // Puts an exchange into the line for the retry budget. False: it is to fail now (waiting_line.h).
   bool wait_for_retry(Exchange& exchange, std::uint32_t failed_backend);
-  void leave_queue(Exchange& exchange);
+  void leave_queue(Exchange& exchange) { line_.leave(exchange); }
   // A backend's side of an exchange has failed.
-  void note_failure(std::uint32_t backend) { last_failure_[backend] = loop_.now(); }
+  void note_failure(std::uint32_t backend) { line_.note_failure(backend, loop_.now()); }
 
   void on_accept(const Listener& listener, Fd fd, const Address& peer) override;
   void on_mail(WorkerMail mail) override;
   void on_turn_end() override;
 
  private:
-  bool serve_queue_with(std::uint32_t backend);
-  void serve_queue();
   void settle_slots();
   void give_back_slot(std::uint32_t backend);
   void wake_waiters(std::uint32_t backend);
-  void note_queue_state();
+  void on_line_changed() override;
   bool hand_to_other_worker(WorkerMail mail);
   bool admit_connection();
   bool reclaim_client();
@@ -180,11 +176,8 @@ class Worker final : public ListenerHandler, public MailboxHandler<WorkerMail>, 
   ResponseHead response_head_;
   Rng rng_;
   Router router_;
-  RetryBudget retry_budget_;
   UpstreamPool pool_;
-  SlotQueue queue_;
-  SlotQueue retry_queue_;                // wait for the retry budget, all as messages
-  std::vector<TimePoint> last_failure_;  // per backend
+  WaitingLine line_;
   HandshakeQueue handshakes_;
   Slab<Upstream> upstreams_;
   Slab<Exchange> exchanges_;

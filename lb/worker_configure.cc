@@ -77,10 +77,11 @@ void Worker::apply(std::shared_ptr<const Configuration> next) {
   router_.apply(options(), backends());
   pool_.apply(backends().size(), static_cast<std::size_t>(options().proxy_max_idle),
               static_cast<std::size_t>(options().proxy_max_idle_per_host));
-  last_failure_.resize(backends().size());
+  line_.resize(backends().size());
   for (const auto& backend : backends()) {
     const std::uint32_t index = backend->index;
-    if (index < old->backends.size() && old->backends.shared_at(index) != backend) last_failure_[index] = {};
+    if (index < old->backends.size() && old->backends.shared_at(index) != backend)
+      line_.forget_failures(index);
     if (backend->gone()) pool_.close_idle(index);
   }
   if (!acceptors_.empty()) note_client_limit();

@@ -1,4 +1,5 @@
-// The page of a set of simulations: one self-contained HTML file with tables and charts, no outside asset. Pure.
+// The page of a set of simulations: one self-contained HTML file with tables and charts, no outside asset.
+// Pure.
 #pragma once
 
 #include <string>
@@ -6,8 +7,8 @@
 
 namespace dlb::bench {
 
-// `outcomes`: the array that outcome_json() writes. `beside`: another such array, of measurements, or empty; its
-// rows stand below those of the same scenario.
+// `outcomes`: the array that outcome_json() writes. `beside`: another such array, of measurements, or empty;
+// its rows stand below those of the same scenario.
 std::string outcome_page(std::string_view outcomes, std::string_view beside);
 
 }  // namespace dlb::bench

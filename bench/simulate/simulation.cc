@@ -29,7 +29,7 @@ Simulation::Simulation(const Scenario& scenario, const std::string& policy)
       backends_(lb::make_backend_set(options_)),
       router_(options_, *backends_, mix(scenario.seed, 1)),
       ejections_(options_, *backends_, mix(scenario.seed, 2)),
-      last_failure_(scenario.servers.size()) {
+      line_(router_, waiting_, *this, scenario.servers.size()) {
   outcome_.scenario = scenario.name;
   outcome_.about = scenario.about;
   outcome_.policy = policy;
@@ -62,7 +62,7 @@ Simulation::Simulation(const Scenario& scenario, const std::string& policy)
 }
 
 Simulation::~Simulation() {
-  for (Request& one : requests_) lb::SlotQueue::leave(one);
+  for (Request& one : requests_) line_.leave(one);
 }
 
 void Simulation::schedule(TimePoint at, EventKind kind, std::uint32_t a, std::uint32_t life) {
@@ -78,9 +78,9 @@ Outcome Simulation::run() {
     handle(event);
     if (serve_again_) {
       serve_again_ = false;
-      serve_queue();
+      line_.serve(now_);
     }
-    serve_retries();
+    line_.serve_retries(in_progress_);
   }
   const lb::Router::Counters counters = router_.counters();
   outcome_.fallbacks = counters.fallbacks;
@@ -152,7 +152,7 @@ void Simulation::on_request_event(const Event& event, Request& request) {
       request.retried = true;  // a time-out is never tried again
       return fail(request, Failure::TimedOut);
     case EventKind::QueueTimeout:
-      lb::SlotQueue::leave(request);
+      line_.leave(request);
       return finish(request, Failure::QueueTimeout);
     default:
       return;

@@ -1,5 +1,5 @@
 // Simulation: plays a scenario in virtual time with the balancer's own classes: Router with its policies,
-// BackendSet, HealthStreak and backend_health.h, Ejections, SlotQueue, RetryBudget, ProbeSchedule. What
+// BackendSet, HealthStreak and backend_health.h, Ejections, WaitingLine, ProbeSchedule. What
 // stands here is what stands between them in the balancer (worker.cc, exchange_failure.cc, health_checker.cc)
 // for one worker and requests that may be sent again, and the world: clients, servers, the network.
 //
@@ -27,13 +27,12 @@
 #include "lb/backend_set.h"
 #include "lb/ejections.h"
 #include "lb/probe_schedule.h"
-#include "lb/retry_budget.h"
 #include "lb/router.h"
-#include "lb/slot_queue.h"
+#include "lb/waiting_line.h"
 
 namespace dlb::bench {
 
-class Simulation {
+class Simulation final : public lb::WaitingLine::Observer {
  public:
   // `scenario` must outlive it. Requires a policy that exists.
   Simulation(const Scenario& scenario, const std::string& policy);
@@ -71,7 +70,14 @@ class Simulation {
     bool operator>(const Event& other) const { return at != other.at ? at > other.at : order > other.order; }
   };
   enum class State : std::uint8_t { Free, Queued, AwaitsRetry, Sent, InLine, InService };
-  struct Request : lb::QueueTicket {
+  struct Request final : lb::Waiter {
+    explicit Request(Simulation& owner) : simulation(owner) {}
+    lb::TransportClass transport_class() const override { return lb::TransportClass::Message; }
+    std::span<const std::uint32_t> tried() const override { return {&tried_backend, was_tried ? 1U : 0U}; }
+    void on_slot(const lb::Choice& choice) override { simulation.send(*this, choice); }
+    void on_retry_granted() override { simulation.retry(*this); }
+
+    Simulation& simulation;
     State state = State::Free;
     std::uint32_t index = 0;
     std::uint32_t life = 0;  // events of an earlier one, or of an earlier attempt, are stale
@@ -81,7 +87,7 @@ class Simulation {
     std::uint32_t user = 0;  // 0: none, else user - 1
     std::uint32_t tried_backend = 0;
     int status = 0;
-    bool tried = false, retried = false, retry_held = false;
+    bool was_tried = false, retried = false, retry_held = false;
   };
   struct Stream {
     const ArrivalSpec* spec;
@@ -113,14 +119,11 @@ class Simulation {
   void answer(Request& request);
   void fail(Request& request, Failure failure);
   void note_failed(Request& request);
-  bool wait_for_retry(Request& request);
   void give_back(Request& request);
   void leave_server(Request& request);
   void finish(Request& request, Failure failure);
-  bool serve_queue_with(std::uint32_t backend);
-  void serve_queue();
-  void serve_retries();
-  std::span<const std::uint32_t> tried(const Request& request) const;
+  void retry(Request& request);
+  void on_line_changed() override {}
   // monitors.cc
   void start_check(std::uint32_t backend);
   void finish_check(std::uint32_t backend);
@@ -139,9 +142,8 @@ class Simulation {
   std::unique_ptr<lb::BackendSet> backends_;
   lb::Router router_;
   lb::Ejections ejections_;
-  lb::RetryBudget retry_budget_;
-  lb::SlotQueue queue_, retry_queue_;
-  std::vector<TimePoint> last_failure_;
+  lb::SlotCounter waiting_;
+  lb::WaitingLine line_;
   std::deque<SimServer> servers_;
   std::vector<Monitor> monitors_;
   std::vector<Stream> streams_;

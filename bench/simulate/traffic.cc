@@ -56,7 +56,7 @@ void Simulation::next_arrival(std::uint32_t index) {
 
 void Simulation::arrive(std::uint32_t user) {
   if (free_.empty()) {
-    requests_.emplace_back();
+    requests_.emplace_back(*this);
     requests_.back().index = static_cast<std::uint32_t>(requests_.size() - 1);
     free_.push_back(requests_.back().index);
   }
@@ -65,18 +65,14 @@ void Simulation::arrive(std::uint32_t user) {
   request.number = numbers_++;
   request.arrived = now_;
   request.user = user;
-  request.tried = request.retried = request.retry_held = false;
+  request.was_tried = request.retried = request.retry_held = false;
   ++request.life;
   ++in_progress_;
   route(request);
 }
 
-std::span<const std::uint32_t> Simulation::tried(const Request& request) const {
-  return {&request.tried_backend, request.tried ? 1U : 0U};
-}
-
 void Simulation::route(Request& request) {
-  const lb::Choice choice = router_.pick(kMessage, now_, tried(request));
+  const lb::Choice choice = router_.pick(kMessage, now_, request.tried());
   switch (choice.status) {
     case lb::PickStatus::Picked:
       return send(request, choice);
@@ -86,11 +82,10 @@ void Simulation::route(Request& request) {
     case lb::PickStatus::NoMemory:
       return finish(request, Failure::NoBackend);
   }
-  if (queue_.size() + retry_queue_.size() >= static_cast<std::size_t>(options_.backend_queue_max)) {
+  if (!line_.join_for_slot(request, static_cast<std::uint32_t>(options_.backend_queue_max), now_)) {
     return finish(request, Failure::QueueFull);
   }
   request.state = State::Queued;
-  queue_.join(request, kMessage, now_);
   ++outcome_.queued;
   schedule(now_ + options_.backend_queue_timeout, EventKind::QueueTimeout, request.index, request.life);
 }
@@ -184,91 +179,41 @@ void Simulation::note_failed(Request& request) {
 
 // A connect that failed, or an exchange that broke before its answer: once more, as the retry rules have it.
 void Simulation::fail(Request& request, Failure failure) {
-  last_failure_[request.backend] = now_;
+  line_.note_failure(request.backend, now_);
   ++request.life;
   const bool again = !request.retried;
   give_back(request);
   if (!again) return finish(request, failure);
-  request.tried = true;
+  request.was_tried = true;
   request.tried_backend = request.backend;
-  if (retry_budget_.try_take(in_progress_)) {
-    request.retry_held = request.retried = true;
-    ++outcome_.retries;
-    return route(request);
+  if (line_.retry_budget().try_take(in_progress_)) return retry(request);
+  if (!line_.join_for_retry(request, request.backend, *backends_,
+                            static_cast<std::uint32_t>(options_.backend_queue_max), now_)) {
+    return finish(request, failure);
   }
-  if (!wait_for_retry(request)) finish(request, failure);
-}
-
-// As Worker::wait_for_retry(): in line for the budget, while another backend looks sound.
-bool Simulation::wait_for_retry(Request& request) {
-  const bool sound = std::ranges::any_of(*backends_, [&](const auto& one) {
-    const TimePoint failed = last_failure_[one->index];
-    return one->index != request.backend && one->healthy && one->ejected_until_ns == 0 &&
-           (failed == TimePoint{} || now_ - failed > std::chrono::seconds(1));
-  });
-  if (!sound) return false;
-  if (queue_.size() + retry_queue_.size() >= static_cast<std::size_t>(options_.backend_queue_max))
-    return false;
   request.state = State::AwaitsRetry;
-  retry_queue_.join(request, kMessage, now_);
   schedule(now_ + options_.backend_queue_timeout, EventKind::QueueTimeout, request.index, request.life);
-  return true;
 }
 
-void Simulation::serve_retries() {
-  while (lb::QueueTicket* head = retry_queue_.head(kMessage)) {
-    if (!retry_budget_.try_take(in_progress_)) return;
-    auto& request = static_cast<Request&>(*head);
-    lb::SlotQueue::leave(request);
-    request.retry_held = request.retried = true;
-    ++outcome_.retries;
-    route(request);
-  }
+// A place in the retry budget is its own.
+void Simulation::retry(Request& request) {
+  request.retry_held = request.retried = true;
+  ++outcome_.retries;
+  route(request);
 }
 
 // The slot and the connection of the last attempt; the slot goes to whoever waits.
 void Simulation::give_back(Request& request) {
   router_.release_connection(request.backend, kMessage);
-  if (!queue_.empty() && serve_queue_with(request.backend)) return;
+  if (line_.waiting_for_slot() != 0 && line_.serve_with(request.backend, now_)) return;
   router_.release_slot(request.backend);
-  if (!queue_.empty()) serve_again_ = true;
-}
-
-bool Simulation::serve_queue_with(std::uint32_t index) {
-  for (lb::QueueTicket* one = queue_.head(kMessage); one != nullptr; one = queue_.after(*one, kMessage)) {
-    auto& request = static_cast<Request&>(*one);
-    if (std::ranges::find(tried(request), index) != tried(request).end()) continue;
-    lb::Choice choice;
-    if (!router_.adopt_slot(index, kMessage, now_, choice)) return false;
-    choice.backend = index;
-    lb::SlotQueue::leave(request);
-    send(request, choice);
-    return true;
-  }
-  return false;
-}
-
-void Simulation::serve_queue() {
-  lb::QueueTicket* one = queue_.head(kMessage);
-  while (one != nullptr) {
-    auto& request = static_cast<Request&>(*one);
-    const lb::Choice choice = router_.pick(kMessage, now_, tried(request));
-    if (choice.status == lb::PickStatus::Picked) {
-      lb::SlotQueue::leave(request);
-      send(request, choice);
-      one = queue_.head(kMessage);
-    } else if (!request.tried) {
-      return;
-    } else {
-      one = queue_.after(*one, kMessage);
-    }
-  }
+  if (line_.waiting_for_slot() != 0) serve_again_ = true;
 }
 
 void Simulation::finish(Request& request, Failure failure) {
   const bool had_backend = failure == Failure::None || failure == Failure::Status5xx;
   if (had_backend) give_back(request);
-  if (request.retry_held) retry_budget_.give_back();
+  if (request.retry_held) line_.retry_budget().give_back();
   request.state = State::Free;
   ++request.life;
   --in_progress_;
