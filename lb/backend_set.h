@@ -168,11 +168,13 @@ class alignas(64) Backend {
   // Written by the control thread; `healthy`, `accepting` and the two passive words also by
   // HealthChecker::note_connect_*() on the data workers.
   alignas(64) std::atomic<bool> healthy{false};  // active checks and failed connects joined
-  std::atomic<std::int64_t> back_since_ns{0};  // up again, or off probation: it starts slowly; 0: never was out
+  std::atomic<std::int64_t> back_since_ns{
+      0};  // up again, or off probation: it starts slowly; 0: never was out
   std::atomic<bool> accepting{
       false};  // the last probe connected, and connects haven't failed failure-limit times since
   std::atomic<HealthState> active_health{HealthState::Unknown};  // active checks alone
   std::atomic<AdminState> admin{AdminState::Ready};
+  std::atomic<bool> resting{false};               // an instance that the load does not need: autoscale.h
   std::atomic<bool> reported_draining{false};     // its own health check said so
   std::atomic<bool> memory_blocked{false};        // either memory guard, with hysteresis
   std::atomic<std::int64_t> ejected_until_ns{0};  // 0: not ejected; past: on probation

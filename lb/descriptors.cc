@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/socket.h"
+#include "lb/autoscale_options.h"
 #include "lb/options.h"
 
 namespace dlb::lb {
@@ -22,6 +23,7 @@ constexpr std::uint64_t kPipesPerWorker = 256;
 
 DescriptorNeeds descriptor_needs(const Options& options, std::size_t backends) {
   const auto workers = static_cast<std::uint64_t>(options.workers);
+  backends += autoscale_most(options.autoscale);
   DescriptorNeeds needs;
   needs.own = kOwn + kOwnPerWorker * workers + (options.admin_address.empty() ? 0 : kAdmin);
   needs.probes = 2 * backends;

@@ -13,7 +13,10 @@ Lifecycle::Lifecycle(EventLoop& loop, TimerHeap& timers, Shared& shared, StatusP
     : loop_(loop), shared_(shared), pages_(pages), timer_(timers, *this) {}
 
 void Lifecycle::start() {
-  deadline_ = loop_.now() + options()->monitor_timeout;
+  // Instances that are being started take longer than a check.
+  const AutoscaleOptions& scale = options()->autoscale;
+  deadline_ = loop_.now() + (scale.on() ? std::max(scale.start_timeout, options()->monitor_timeout)
+                                        : options()->monitor_timeout);
   timer_.arm_at(loop_.now());
 }
 
@@ -30,6 +33,10 @@ bool Lifecycle::all_checked() const {
       if (backend->http == nullptr && !backend->checked.load(std::memory_order_relaxed)) return false;
     }
   }
+  const auto up = [](const auto& backend) {
+    return !backend->gone() && backend->healthy.load(std::memory_order_relaxed);
+  };
+  if (configuration->options->autoscale.on()) return std::ranges::any_of(configuration->backends, up);
   return std::ranges::all_of(configuration->backends, [](const auto& backend) {
     return backend->gone() || backend->checked_at_ns.load(std::memory_order_relaxed) != 0;
   });

@@ -2,6 +2,7 @@
 // signals.
 //
 //   Warming ──each backend checked once, or monitor-timeout──▶ Serving ──SIGTERM, SIGINT──▶ Notice
+//   With [autoscale], Warming ends when one backend is up, or with start-timeout.
 //   Notice: /lb/health says 503, requests are served with Connection: close ──drain-notice──▶ Draining
 //   Draining: no new connections, what runs goes on, idle connections are closed when they have had
 //   kIdleGrace since the signal to speak ──all requests done, or drain-timeout──▶ Tunnels

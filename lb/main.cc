@@ -4,7 +4,7 @@
 //   threads: main (signals, lifecycle) · control (checks, polls, samples, reloads) · one per worker (all
 //   traffic)
 //
-// `lb ctl …` is a program of its own: ctl.h.
+// `lb ctl …` is a program of its own: ctl.h; `lb supervise` another, started by [autoscale]: supervisor.h.
 //
 // Exit codes: 0 drained, 1 failed at run time (port in use), 2 bad usage or configuration.
 #include <unistd.h>
@@ -26,6 +26,7 @@
 #include "common/socket.h"
 #include "lb/access_log.h"
 #include "lb/admin_server.h"
+#include "lb/autoscale.h"
 #include "lb/backend_events.h"
 #include "lb/control.h"
 #include "lb/ctl.h"
@@ -39,6 +40,7 @@
 #include "lb/reloader.h"
 #include "lb/shared.h"
 #include "lb/status_pages.h"
+#include "lb/supervisor.h"
 #include "lb/tls_certificates.h"
 #include "lb/upgrade.h"
 #include "lb/worker.h"
@@ -133,6 +135,9 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
         kExitFailed);
   }
 
+  auto autoscale_start = start_autoscale(options, std::move(taken_over.supervisor), sources, log);
+  if (!autoscale_start) return fail(autoscale_start.error().text, kExitFailed);
+
   const DescriptorPlan descriptors = raise_descriptor_limit(options, options.backends.size(), log);
   const std::shared_ptr<const Configuration> first = first_configuration(std::move(options));
   const auto worker_count = static_cast<std::uint32_t>(first->options->workers);
@@ -178,6 +183,13 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   }
   Reloader reloader(sources, control, shared, reloads);
   if (admin) admin->set_reloader(reloader);
+  AutoscaleFigures autoscale_figures;
+  std::optional<Autoscale> autoscale;
+  if (first->options->autoscale.on()) {
+    pages.set_autoscale(autoscale_figures);
+    autoscale.emplace(std::move(*autoscale_start), sources, control, reloader, shared, predecessor, events,
+                      autoscale_figures);
+  }
 
   EventLoop loop;
   TimerHeap timers(loop);
@@ -189,8 +201,8 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
     if (auto written = pid_file.write(); !written)
       log.error("the pid file can't be written", {log_key("error", written.error().text)});
   });
-  Upgrade upgrade(loop, timers, sources, more_listeners, admin ? &*admin : nullptr, predecessor, events,
-                  shared, lifecycle);
+  Upgrade upgrade(loop, timers, sources, more_listeners, admin ? &*admin : nullptr,
+                  autoscale ? &*autoscale : nullptr, predecessor, events, shared, lifecycle);
   Signals handler(lifecycle, reloader, upgrade, shared);
   SignalSource signals(loop, {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}, handler);
 
@@ -210,6 +222,7 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   for (const auto& worker : workers) worker->loop().stop();
   for (std::thread& thread : threads) thread.join();
   control.stop();
+  if (autoscale && !lifecycle.handed_over()) autoscale->end();
   // The successor may be just about to write it; looking whose it is and removing it would be two steps.
   if (lifecycle.handed_over()) pid_file.leave();
   log.info("balancer stopped", {{"connections_cut", lifecycle.connections_cut()}});
@@ -223,14 +236,16 @@ int main(int argc, char** argv) {
   using namespace dlb;
   using namespace dlb::lb;
   if (argc > 1 && std::string_view(argv[1]) == "ctl") return ctl_main(argc - 1, argv + 1, environ);
+  if (argc == 2 && std::string_view(argv[1]) == "supervise") return supervisor_main();
   if (argc == 2 && std::string_view(argv[1]) == "--metrics-markdown") {  // for the README
-    std::printf("%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
+    std::printf("%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s\n%s", metrics_markdown(lb_metric_rows()).c_str(),
                 metrics_markdown(tunnel_metric_rows()).c_str(),
                 metrics_markdown(tunnel_backend_metric_rows(), "listener, backend").c_str(),
                 metrics_markdown(tls_metric_rows()).c_str(), metrics_markdown(proxy_metric_rows()).c_str(),
                 metrics_markdown(outlier_metric_rows()).c_str(),
                 metrics_markdown(reload_metric_rows()).c_str(), metrics_markdown(admin_metric_rows()).c_str(),
                 metrics_markdown(event_metric_rows()).c_str(),
+                metrics_markdown(autoscale_metric_rows()).c_str(),
                 metrics_markdown(backend_metric_rows(), "backend").c_str());
     return 0;
   }

@@ -12,6 +12,7 @@
 #include "common/metric.h"
 #include "lb/access_log.h"
 #include "lb/admin_counters.h"
+#include "lb/autoscale_figures.h"
 #include "lb/backend_set.h"
 #include "lb/event_figures.h"
 #include "lb/memory_monitor.h"
@@ -47,6 +48,7 @@ struct LbTotals {
   std::int64_t configured_at_us = 0;              // likewise, since 1970
   const AdminCounters* admin = nullptr;           // null: all 0
   const EventFigures* events = nullptr;           // null: all 0
+  const AutoscaleFigures* autoscale = nullptr;    // null: all 0
 
   std::uint64_t sum(WorkerCount WorkerMetrics::*member) const;
   std::uint64_t max(WorkerCount WorkerMetrics::*member) const;
@@ -84,6 +86,7 @@ std::span<const MetricRow> outlier_metric_rows();         // of LbTotals too
 std::span<const MetricRow> reload_metric_rows();          // of LbTotals too
 std::span<const MetricRow> admin_metric_rows();           // of LbTotals too
 std::span<const MetricRow> event_metric_rows();           // of LbTotals too
+std::span<const MetricRow> autoscale_metric_rows();       // of LbTotals too
 std::span<const MetricRow> backend_metric_rows();         // of BackendFigures, label `backend`
 std::span<const MetricRow>
 backend_counter_rows();  // those of them that /lb/status does not show in words of its own

@@ -42,6 +42,11 @@ void keep_wss(const Options& before, Options& after) {
 
 OptionChanges settle_options(const Options& before, Options& after) {
   OptionChanges changes;
+  // Turning it on or off takes a restart: whatever else is said of it then stays too.
+  if (before.autoscale.on() != after.autoscale.on()) {
+    after.autoscale = before.autoscale;
+    changes.restart.push_back("autoscale");
+  }
   const bool tls_stays = before.tls_listen != after.tls_listen;
   // The rows' accessors serve loading too and so take a mutable struct; nothing is written through it here.
   for (const ChangedOption& one : changed_options(kOptionTable, const_cast<Options&>(before), after)) {
@@ -51,6 +56,11 @@ OptionChanges settle_options(const Options& before, Options& after) {
     } else if (one.name == "wss-listen") {
       keep_wss(before, after);
       changes.restart.push_back(one.name);
+    } else if (one.name.starts_with("autoscale-")) {  // a row of the inner table
+      const bool restart = apply_of(kOptionTable, *one.row) == Apply::Restart;
+      if (restart) copy_option(*one.row, before.autoscale, after.autoscale);
+      if (restart) after.autoscale.words = before.autoscale.words;
+      (restart ? changes.restart : changes.live).push_back(one.name);
     } else if (apply_of(kOptionTable, *one.row) == Apply::Restart) {
       copy_option(*one.row, before, after);
       changes.restart.push_back(one.name);

@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "lb/access_log.h"
 #include "lb/admin_options.h"
+#include "lb/autoscale_options.h"
 #include "lb/tunnel_options.h"
 
 namespace dlb::lb {
@@ -88,6 +89,8 @@ constexpr OptionRow kRows[] = {
     option<&Options::backends_file>(
         "backends-file",
         {.unit = "file", .help = "JSON array of {\"name\",\"url\",\"weight\"} instead of [[backend]]."}),
+    option_table<&Options::autoscale>("autoscale", kAutoscaleRows,
+                                      "Backends that are started and stopped as the load asks for it."),
 
     // Layer 4
     option_tables<&Options::tcp>("tcp", kTcpRows,
@@ -428,6 +431,7 @@ Result<void> take_backends(const LoadedOptions& loaded, Options& options) {
   const int sources = (options.backends.empty() ? 0 : 1) + (options.backend_urls.empty() ? 0 : 1) +
                       (options.backends_file.empty() ? 0 : 1);
   if (sources == 0) {
+    if (options.autoscale.on()) return {};
     return Error{
         "no backends: give [[backend]] rows in the file, --backends URL,URL or --backends-file FILE"};
   }
@@ -529,6 +533,7 @@ const OptionTable kOptionTable = {
 };
 
 Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
+  if (auto finished = finish_autoscale_options(loaded, options); !finished) return finished;
   if (auto taken = take_backends(loaded, options); !taken) return taken;
   for (BackendOption& backend : options.backends) {
     if (auto finished = finish_backend(backend); !finished) return finished;
@@ -543,6 +548,7 @@ Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
     }
   }
 
+  if (auto checked = check_autoscale_backends(loaded, options); !checked) return checked;
   if (auto finished = finish_tunnel_options(loaded, options); !finished) return finished;
   if (auto finished = finish_admin_options(loaded, options); !finished) return finished;
 

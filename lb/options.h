@@ -41,6 +41,26 @@ struct TcpOption {
   std::string place;
 };
 
+// [autoscale]: instances that the balancer starts and stops itself.
+struct AutoscaleOptions {
+  std::string command;  // "": no autoscaling
+  std::int64_t min = 1;
+  std::int64_t max = 0;  // 0: as many as there are ports
+  std::string ports;
+  Duration up_after = std::chrono::seconds(2);
+  Duration idle_after = std::chrono::seconds(60);
+  Duration interval = std::chrono::seconds(1);
+  Duration start_timeout = std::chrono::seconds(30);
+  Duration replace_after = std::chrono::seconds(10);
+  Duration stop_timeout = std::chrono::seconds(10);
+
+  // Set by finish_options().
+  std::vector<std::string> words;               // of `command`
+  std::uint16_t first_port = 0, last_port = 0;  // of `ports`
+
+  bool on() const { return !command.empty(); }
+};
+
 enum class HealthMethod : std::uint8_t { Get, Head, Tcp };
 
 struct Options {
@@ -60,11 +80,13 @@ struct Options {
   Address admin_address;    // of `admin_listen`, set by finish_options(); empty: off
   std::string admin_token;  // likewise, of the file; empty: none is asked for
 
-  // Backends: exactly one of the three sources. `backends` is [[backend]], and after finish_options()
-  // whichever it was.
+  // Backends: exactly one of the three sources, or none beside [autoscale], whose instances come behind them.
+  // `backends` is [[backend]], and after finish_options() whichever it was.
   std::vector<BackendOption> backends;
   std::vector<std::string> backend_urls;  // --backends URL,URL
   std::string backends_file;              // JSON array of {"name","url","weight"?}
+
+  AutoscaleOptions autoscale;
 
   // Layer 4
   std::vector<TcpOption> tcp;

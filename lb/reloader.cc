@@ -143,7 +143,12 @@ void Reloader::take(ReadConfiguration& read) {
   const auto current = shared_.configuration.current();
   const Options& before = *current->options;
   for (const std::string& warning : read.warnings) shared_.log.warn(warning);
+  read.options->backends.insert(read.options->backends.end(), instances_.begin(), instances_.end());
   const OptionChanges changes = settle_options(before, *read.options);
+  if (read.options->backends.empty() && !read.options->autoscale.on()) {
+    read.error = "no backends: [autoscale] in their place takes a restart";
+    return refuse(read);
+  }
   const std::shared_ptr<const Options> after = std::move(read.options);
   BackendChanges backends = change_backends(current->backends, before, *after, seen_by_all());
 
@@ -203,6 +208,33 @@ void Reloader::publish(Configuration next) {
 void Reloader::tell_workers() {
   mail_lost_ = false;
   for (Worker* worker : shared_.workers) mail_lost_ |= !worker->post({WorkerMail::Kind::Configure});
+}
+
+void Reloader::set_instances(std::vector<BackendOption> instances) {
+  const auto current = shared_.configuration.current();
+  auto after = std::make_shared<Options>(*current->options);
+  after->backends.resize(after->backends.size() - instances_.size());
+  after->backends.insert(after->backends.end(), instances.begin(), instances.end());
+  BackendChanges changes = change_backends(current->backends, *current->options, *after, seen_by_all());
+  std::vector<std::uint32_t> gone;
+  std::erase_if(changes.leaving, [&](std::uint32_t index) {
+    const bool ours = std::ranges::count(instances_, changes.set.at(index).id, &BackendOption::id) != 0;
+    if (ours) gone.push_back(index);
+    return ours;
+  });
+  leaving_ = changes.leaving;
+  instances_ = std::move(instances);
+  Configuration next = *current;
+  next.options = std::move(after);
+  next.backends = std::move(changes.set);
+  ++next.serial;
+  next.pools = make_tunnel_pools(*next.options, next.backends, current->pools, settling_);
+  retire_backends(next.backends, gone, next.serial);
+  for (const std::uint32_t index : changes.added) {
+    next.backends.at(index).admin.store(AdminState::Ready, kRelaxed);
+    next.backends.at(index).resting.store(false, kRelaxed);
+  }
+  publish(std::move(next));
 }
 
 // Every backend of the configuration has had a check, ever.

@@ -87,6 +87,15 @@ class Reloader final : public MailboxHandler<ReloadMail>, public HeapTimerHandle
   // Any thread.
   void request();
 
+  // The instances of [autoscale], which stand behind the file's backends in every configuration
+  // (autoscale.h). adopt_instances(): those that the first configuration has; before control.start().
+  // set_instances(), on the control thread: from now on these. One that is left out is gone at once, one that
+  // is new is as a server that nothing is known of.
+  void adopt_instances(std::vector<BackendOption> instances) { instances_ = std::move(instances); }
+  void set_instances(std::vector<BackendOption> instances);
+  // The serial that every worker's configuration has reached.
+  std::uint64_t seen_by_all() const;
+
   void on_mail(ReloadMail mail) override;
   void on_heap_timer(HeapTimer& timer) override;
 
@@ -103,7 +112,6 @@ class Reloader final : public MailboxHandler<ReloadMail>, public HeapTimerHandle
   void settle();
   bool checked() const;
   bool taken_over() const;
-  std::uint64_t seen_by_all() const;
   void tell(const OptionChanges& changes, std::size_t added, std::size_t leaving) const;
   void end(const ReloadOutcome& outcome) const;
 
@@ -121,6 +129,7 @@ class Reloader final : public MailboxHandler<ReloadMail>, public HeapTimerHandle
   bool mail_lost_ = false;              // a worker's mailbox was full
   bool settling_ = false;
   std::vector<std::uint32_t> leaving_;
+  std::vector<BackendOption> instances_;
   TimePoint settled_by_{};
   TimePoint began_{};
 };

@@ -119,6 +119,7 @@ BackendView Router::Impl::view_of(Backend& backend, TransportClass transport, Ti
   view.healthy = backend.healthy.load(relaxed);
   view.accepting = backend.accepting.load(relaxed);
   view.ejected = backend.ejected_until_ns.load(relaxed) > now.time_since_epoch().count();
+  view.resting = backend.resting.load(relaxed);
   view.memory_blocked = backend.memory_blocked.load(relaxed);
   view.weight = backend.weight.load(relaxed);
   view.in_flight = backend.slots.taken();

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/json_writer.h"
+#include "lb/autoscale_options.h"
 #include "lb/config_json.h"
 #include "lb/dashboard.h"
 #include "lb/event_snapshot.h"
@@ -59,6 +60,7 @@ std::string_view eligibility_of(const Backend& backend, const StatusView& view, 
   axes.draining = backend.taken_out();
   axes.healthy = backend.healthy.load(kRelaxed);
   axes.ejected = backend.ejected_until_ns.load(kRelaxed) > view.now.time_since_epoch().count();
+  axes.resting = backend.resting.load(kRelaxed);
   axes.memory_blocked = backend.memory_blocked.load(kRelaxed);
   axes.weight = backend.weight.load(kRelaxed);
   axes.in_flight = backend.slots.taken();
@@ -129,7 +131,8 @@ LbTotals totals_of(const StatusView& view) {
                   .generation = view.generation,
                   .configured_at_us = view.configured_at_us,
                   .admin = view.admin,
-                  .events = view.events};
+                  .events = view.events,
+                  .autoscale = view.autoscale};
 }
 
 void write_overview(JsonWriter& json, const StatusView& view) {
@@ -220,6 +223,8 @@ std::string status_json(const StatusView& view) {
   write_leaving(json, view);
   write_reloads(json, view);
   write_tunnel_pools(json, view.pools, view.now);
+  if (view.autoscale != nullptr)
+    view.autoscale->write(json, view.options.autoscale.min, autoscale_most(view.options.autoscale));
   json.key("config");
   write_config_json(json, view.options);
   json.end_object();
@@ -246,6 +251,7 @@ std::string metrics_json(const StatusView& view) {
   append_json_members(json, reload_metric_rows(), totals_of(view));
   append_json_members(json, admin_metric_rows(), totals_of(view));
   append_json_members(json, event_metric_rows(), totals_of(view));
+  append_json_members(json, autoscale_metric_rows(), totals_of(view));
   json.key("backends").begin_array();
   for (const std::uint32_t index : view.backends.members()) {
     const Backend& backend = view.backends.at(index);
@@ -270,6 +276,7 @@ std::string metrics_prometheus(const StatusView& view) {
   append_prometheus(out, reload_metric_rows(), totals_of(view));
   append_prometheus(out, admin_metric_rows(), totals_of(view));
   append_prometheus(out, event_metric_rows(), totals_of(view));
+  append_prometheus(out, autoscale_metric_rows(), totals_of(view));
   std::vector<BackendFigures> figures;
   figures.reserve(view.backends.members().size());
   std::vector<MetricSeries<BackendFigures>> series;
@@ -318,6 +325,7 @@ StatusView StatusPages::view(const Configuration& configuration) const {
                     .configured_at_us = configuration.loaded_at_us,
                     .admin = admin_,
                     .events = events_,
+                    .autoscale = autoscale_,
                     .predecessor_drains = predecessor_ != nullptr && predecessor_->alive()};
 }
 

@@ -39,6 +39,7 @@ struct StatusView {
   std::int64_t configured_at_us = 0;              // likewise, since 1970
   const AdminCounters* admin = nullptr;           // null: all 0
   const EventFigures* events = nullptr;           // null: all 0
+  const AutoscaleFigures* autoscale = nullptr;    // null: all 0
   bool predecessor_drains = false;                // the process that an upgrade has replaced is still there
 };
 
@@ -87,6 +88,7 @@ class StatusPages final : public OwnPages {
   void set_ejections(const OutlierCounters& ejections) { ejections_ = &ejections; }
   void set_admin(const AdminCounters& admin) { admin_ = &admin; }
   void set_events(const EventFigures& events) { events_ = &events; }
+  void set_autoscale(const AutoscaleFigures& figures) { autoscale_ = &figures; }
   void set_predecessor(const Predecessor& predecessor) { predecessor_ = &predecessor; }
   void set_certificates(const TlsCertificates* certificates) { certificates_ = certificates; }
   void set_reloads(const ReloadFigures* reloads) { reloads_ = reloads; }
@@ -117,6 +119,7 @@ class StatusPages final : public OwnPages {
   const ReloadFigures* reloads_ = nullptr;
   const AdminCounters* admin_ = nullptr;
   const EventFigures* events_ = nullptr;
+  const AutoscaleFigures* autoscale_ = nullptr;
   const Predecessor* predecessor_ = nullptr;
   std::atomic<bool> draining_{false};
 };

@@ -18,12 +18,14 @@
 
 #include "common/service_manager.h"
 #include "lb/admin_server.h"
+#include "lb/autoscale.h"
 #include "lb/handover.h"
 
 namespace dlb::lb {
 namespace {
 
-constexpr const char* kVariable = "DLB_HANDOVER";  // two descriptors: where to say "ready", what is told
+// Descriptors: where to say "ready", what is told, and, when there is one, the supervisor's.
+constexpr const char* kVariable = "DLB_HANDOVER";
 constexpr std::size_t kMostText = 16U << 20;
 constexpr int kNotExecuted = 127;  // the exit code of a child that did not become the program
 
@@ -60,12 +62,21 @@ TakenOver TakenOver::from_environment() {
   const char* value = std::getenv(kVariable);
   if (value == nullptr) return taken;
   const std::string_view text = value;
-  int ready = -1, told = -1;
-  const auto first = std::from_chars(text.data(), text.data() + text.size(), ready);
-  if (first.ec == std::errc() && first.ptr != text.data() + text.size())
-    std::from_chars(first.ptr + 1, text.data() + text.size(), told);
+  std::array<int, 3> given = {-1, -1, -1};
+  const char* const end = text.data() + text.size();
+  const char* at = text.data();
+  for (int& one : given) {
+    const auto read = std::from_chars(at, end, one);
+    if (read.ec != std::errc() || read.ptr == end) break;
+    at = read.ptr + 1;
+  }
+  const auto [ready, told, supervisor] = given;
   ::unsetenv(kVariable);
   if (ready < kFirstHandedOver || told < kFirstHandedOver) return taken;
+  if (supervisor >= kFirstHandedOver) {
+    taken.supervisor = Fd(supervisor);
+    ::fcntl(supervisor, F_SETFD, FD_CLOEXEC);
+  }
   taken.socket = Fd(ready);
   const Fd file(told);
   ::fcntl(ready, F_SETFD, FD_CLOEXEC);
@@ -79,12 +90,13 @@ TakenOver TakenOver::from_environment() {
 }
 
 Upgrade::Upgrade(EventLoop& loop, TimerHeap& timers, const OptionSources& sources, std::vector<int> more,
-                 AdminServer* admin, const Predecessor& predecessor, BackendEvents& events, Shared& shared,
-                 Lifecycle& lifecycle)
+                 AdminServer* admin, Autoscale* autoscale, const Predecessor& predecessor,
+                 BackendEvents& events, Shared& shared, Lifecycle& lifecycle)
     : loop_(loop),
       sources_(sources),
       more_(std::move(more)),
       admin_(admin),
+      autoscale_(autoscale),
       predecessor_(predecessor),
       events_(events),
       shared_(shared),
@@ -108,6 +120,7 @@ void Upgrade::request() {
   const Fd theirs(pair[1]);
   const Fd text(::memfd_create("dlb-handover", MFD_CLOEXEC));
   if (admin_ != nullptr) admin_->freeze();
+  if (autoscale_ != nullptr) autoscale_->freeze();
   const auto configuration = shared_.configuration.current();
   const std::string told = describe_backends(configuration->backends, *configuration->options);
   if (!text || ::write(text.get(), told.data(), told.size()) != static_cast<ssize_t>(told.size()) ||
@@ -128,7 +141,7 @@ void Upgrade::request() {
 }
 
 // Descriptors 3, 4, … of the new process: the listening sockets, then where to say "ready", then what is
-// told.
+// told, then the supervisor's.
 pid_t Upgrade::start(int their_end, int text_fd) {
   std::vector<int> given;
   for (const Listener& listener : shared_.listeners) given.push_back(listener.fd.get());
@@ -136,6 +149,8 @@ pid_t Upgrade::start(int their_end, int text_fd) {
   const auto sockets = static_cast<int>(given.size());
   given.push_back(their_end);
   given.push_back(text_fd);
+  const int supervisor = autoscale_ != nullptr ? autoscale_->supervisor_fd() : -1;
+  if (supervisor >= 0) given.push_back(supervisor);
   // Copied to above their places first, so that none is overwritten before its turn.
   const int above = kFirstHandedOver + static_cast<int>(given.size());
   std::vector<Fd> copies;
@@ -148,6 +163,7 @@ pid_t Upgrade::start(int their_end, int text_fd) {
   std::string pid = "LISTEN_PID=" + std::string(24, '\0');
   std::string handover = std::string(kVariable) + "=" + std::to_string(kFirstHandedOver + sockets) + "," +
                          std::to_string(kFirstHandedOver + sockets + 1);
+  if (supervisor >= 0) handover += "," + std::to_string(kFirstHandedOver + sockets + 2);
   std::vector<char*> environment = {count.data(), pid.data(), handover.data()};
   for (const char* const* variable = sources_.environment; *variable != nullptr; ++variable) {
     if (!is_handover_variable(*variable)) environment.push_back(const_cast<char*>(*variable));
@@ -221,6 +237,7 @@ void Upgrade::failed(std::string_view why) {
   end_child();
   forget();
   if (admin_ != nullptr) admin_->thaw();
+  if (autoscale_ != nullptr) autoscale_->thaw();
 }
 
 std::string Upgrade::end_child() {

@@ -29,11 +29,13 @@
 namespace dlb::lb {
 
 class AdminServer;
+class Autoscale;
 
 // What a process that was started by an upgrade finds in its environment.
 struct TakenOver {
   Fd socket;             // of Predecessor
   std::string backends;  // handover.h
+  Fd supervisor;         // of [autoscale]; none: there was none
 
   // Reads and removes it; empty when this is no upgrade.
   static TakenOver from_environment();
@@ -42,10 +44,10 @@ struct TakenOver {
 class Upgrade final : public EventHandler, public HeapTimerHandler {
  public:
   // `more`: listening sockets besides Shared::listeners, borrowed. `admin`: whose requests the new process
-  // takes; null: there is none.
+  // takes; null: there is none. `autoscale`: likewise.
   Upgrade(EventLoop& loop, TimerHeap& timers, const OptionSources& sources, std::vector<int> more,
-          AdminServer* admin, const Predecessor& predecessor, BackendEvents& events, Shared& shared,
-          Lifecycle& lifecycle);
+          AdminServer* admin, Autoscale* autoscale, const Predecessor& predecessor, BackendEvents& events,
+          Shared& shared, Lifecycle& lifecycle);
   Upgrade(const Upgrade&) = delete;
   Upgrade& operator=(const Upgrade&) = delete;
   ~Upgrade();
@@ -74,6 +76,7 @@ class Upgrade final : public EventHandler, public HeapTimerHandler {
   const OptionSources sources_;
   const std::vector<int> more_;
   AdminServer* const admin_;
+  Autoscale* const autoscale_;
   const Predecessor& predecessor_;
   BackendEvents& events_;
   Shared& shared_;

@@ -12,6 +12,7 @@ struct BackendView {
   bool healthy = false;    // active checks and failed connects
   bool accepting = false;  // its last probe could connect: all that panic asks for
   bool ejected = false;
+  bool resting = false;         // to be used only while no other one has room: autoscaler.h
   bool memory_blocked = false;  // either memory guard, hysteresis applied
   bool slot_free = true;        // under backend-cap
   bool connection_free = true;  // under the connection limit of this request's transport

@@ -11,7 +11,7 @@
 //   no        > 0     yes      no       below   no    any         any     │ NoSlot
 //   no        > 0     yes      no       below   yes   no          any     │ NoConnection
 //   no        > 0     yes      no       below   yes   yes         ≥ limit │ OverThreshold
-//   no        > 0     yes      no       below   yes   yes         < limit │ Eligible
+//   no        > 0     yes      no       below   yes   yes         < limit │ Eligible; Resting if it rests
 //
 // A veto of one term (veto.h) counts as a score over the limit.
 //
@@ -36,6 +36,7 @@ enum class Eligibility : std::uint8_t {
   NoSlot,         // backend-cap
   NoConnection,   // proxy-max-conns-per-host, or the feed's
   OverThreshold,  // passes everything but the score
+  Resting,        // passes everything, and is spared while another is Eligible
   Eligible,
 };
 
@@ -51,7 +52,7 @@ constexpr Eligibility eligible(const BackendView& view, double threshold) {
   if (!view.slot_free) return Eligibility::NoSlot;
   if (!view.connection_free) return Eligibility::NoConnection;
   if (view.vetoed || !(view.score < threshold)) return Eligibility::OverThreshold;
-  return Eligibility::Eligible;
+  return view.resting ? Eligibility::Resting : Eligibility::Eligible;
 }
 
 // For status pages and logs: `draining`, `no_weight`, `down`, …
@@ -73,6 +74,8 @@ constexpr std::string_view eligibility_name(Eligibility verdict) {
       return "no_connection";
     case Eligibility::OverThreshold:
       return "over_threshold";
+    case Eligibility::Resting:
+      return "resting";
     case Eligibility::Eligible:
       return "eligible";
   }

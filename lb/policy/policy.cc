@@ -153,6 +153,7 @@ Decision decide(std::span<const BackendView> views, const PolicyRules& rules, Ov
   Decision out{PickReason::NoHealthy, best.index, overlook != Overlook::Nothing};
   if (!best.any) return out;
   switch (best.verdict) {
+    case Eligibility::Resting:
     case Eligibility::Eligible:
       out.reason = PickReason::Picked;
       break;

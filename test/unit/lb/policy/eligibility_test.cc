@@ -31,6 +31,7 @@ TEST_CASE("the first failing axis of the truth table decides") {
       {[](BackendView& v) { v.slot_free = false; }, Eligibility::NoSlot},
       {[](BackendView& v) { v.connection_free = false; }, Eligibility::NoConnection},
       {[](BackendView& v) { v.score = 80; }, Eligibility::OverThreshold},
+      {[](BackendView& v) { v.resting = true; }, Eligibility::Resting},
   };
   constexpr std::size_t kRows = std::size(rows);
   for (unsigned failing = 0; failing < (1U << kRows); ++failing) {

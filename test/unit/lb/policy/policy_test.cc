@@ -374,5 +374,26 @@ TEST_CASE("random states: never an ineligible pick, never a missed one") {
   }
 }
 
+TEST_CASE("policy: who rests gets nothing while another has room, and something before anyone waits") {
+  for (const PolicyKind kind : kPolicyKinds) {
+    CAPTURE(policy_name(kind));
+    std::vector<BackendView> views(3);
+    for (std::uint32_t i = 0; i < views.size(); ++i) {
+      views[i].healthy = true;
+      views[i].order = i;
+      views[i].last_pick = i;
+      views[i].in_flight = i == 2 ? 4 : 0;
+      views[i].resting = i != 2;
+    }
+    const PolicyRules rules{.kind = kind, .threshold = 75, .normal_us = 1000, .draw = 3};
+    CHECK(choose(views, rules).index == 2);
+    views[2].slot_free = false;
+    const Decision decision = choose(views, rules);
+    CHECK(decision.reason == PickReason::Picked);
+    CHECK(decision.index != 2);
+    if (kind == PolicyKind::Score || kind == PolicyKind::First) CHECK(decision.index == 0);
+  }
+}
+
 }  // namespace
 }  // namespace dlb::lb

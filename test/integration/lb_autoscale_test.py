@@ -1,0 +1,146 @@
+"""Autoscaling (L25) of real processes: they follow the load, are replaced, survive an upgrade, and end with the balancer."""
+
+import json
+import os
+import signal
+import socket
+
+from case import Case, main
+from ports import free_port_base
+from programs import PROGRAMS
+from raw import fetch
+from traffic import Traffic
+from waiting import wait_until
+
+PORTS = 6
+FIXTURE = os.path.join(PROGRAMS, "bench", "fixture_server") + " --listen 127.0.0.1:{port} --capacity 2"
+
+
+class Instances:
+    """A balancer with [autoscale], and the processes at its ports, as the system shows them."""
+
+    def __init__(self, case, command, ports=PORTS, lb_options=None, **options):
+        self.count, self.base = ports, free_port_base(range(ports))
+        settings = {"up_after": "100ms", "idle_after": "400ms", "interval": "50ms", "stop_timeout": "2s",
+                    "replace_after": "500ms", "ports": f"{self.base}-{self.base + ports - 1}", **options}
+        lb_options = {"backend_cap": 2, "backend_queue_timeout": "20s", "drain_timeout": "10s", **(lb_options or {})}
+        self.lb = case.balancer(start=False, extra=table(command, settings), **lb_options)
+        case.addCleanup(self.end_strays)
+
+    def end_strays(self):
+        for pid in self.processes():
+            os.kill(pid, signal.SIGKILL)
+
+    def start(self, healthy=1):
+        self.lb.start(healthy)
+        return self
+
+    def processes(self):
+        """Those that say one of our ports on their command line; not the balancers, which have it in a file."""
+        ports = [f"{mark}{self.base + offset}" for offset in range(self.count) for mark in ":."]
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+                    words = file.read().split("\0")
+            except OSError:
+                continue
+            if any(word.endswith(port) for word in words for port in ports):
+                found.append(int(pid))
+        return found
+
+    def scale(self):
+        return self.lb.status()["autoscale"]
+
+    def serving(self):
+        return [one for one in self.scale()["instances"] if one["phase"] == "serving"]
+
+    def counters(self):
+        return self.lb.metrics()["autoscale"]
+
+    def wait_serving(self, count, timeout=20):
+        wait_until(lambda: len(self.serving()) == count and self.scale()["running"] == count, timeout, f"{count} serving")
+
+    def wait_none(self):
+        wait_until(lambda: not self.processes(), 20, "all processes to be gone")
+
+
+def table(command, settings):
+    lines = [f"{key.replace('_', '-')} = {json.dumps(value)}" for key, value in settings.items()]
+    return "\n".join(["[autoscale]", f"command = {json.dumps(command)}", *lines]) + "\n"
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return int(file.read().rsplit(") ", 1)[1].split()[1])
+
+
+class Autoscale(Case):
+    def test_processes_follow_the_load_and_end_with_the_balancer(self):
+        one = Instances(self, FIXTURE + " --service 'fixed 10ms'", max=3).start()
+        self.assertEqual(len(one.processes()), 1)
+        with Traffic(one.lb, clients=8) as traffic:  # more than three can take
+            one.wait_serving(3)
+            self.assertEqual(len(one.processes()), 3)
+            traffic.goes_on(50)
+
+            sick, dead = one.serving()[:2]
+            port = int(sick["id"].removeprefix("auto-"))
+            self.assertEqual(fetch(port, "/fixture?health=down", "POST").status, 200)
+            os.kill(dead["pid"], signal.SIGKILL)
+            pids = (sick["pid"], dead["pid"])
+            wait_until(lambda: one.counters()["replacements"] == 2, 20, "both to be replaced")
+            one.wait_serving(3)
+            self.assertFalse({instance["pid"] for instance in one.serving()} & set(pids))
+            self.assertLessEqual(len(one.processes()), 3)
+
+            before = {instance["id"]: instance["pid"] for instance in one.serving()}
+            first = one.lb.status()["pid"]
+            one.lb.signal(signal.SIGUSR2)
+            wait_until(lambda: one.lb.status()["pid"] != first, 20, "the new process to answer")
+            self.assertEqual({instance["id"]: instance["pid"] for instance in one.serving()}, before)
+            traffic.goes_on(50)
+        self.assertEqual(one.lb.wait(), 0)  # the first has drained; its instances are the second's
+        self.assertEqual(len(one.processes()), 3)
+        one.wait_serving(1)
+        scale = one.scale()
+        self.assertEqual((scale["desired"], scale["last"]["action"]), (1, "stop"))
+        self.assertEqual(one.counters()["stops"], 2)
+        second = one.lb.status()["pid"]
+        os.kill(second, signal.SIGTERM)
+        wait_until(lambda: not os.path.exists(f"/proc/{second}"), 20, "the second to end")
+        self.assertEqual(one.processes(), [])  # already: it has waited for them
+
+    def test_a_killed_balancer_leaves_nobody_behind_nor_does_a_killed_supervisor(self):
+        """What a shell in between has started ends too."""
+        one = Instances(self, f"sh -c '{FIXTURE} & sleep 9999.{{port}} & wait'").start()
+        one.wait_serving(1)
+        before = set(one.processes())
+        self.assertEqual(len(before), 2)  # the server and the sleep
+        os.kill(parent_of(one.serving()[0]["pid"]), signal.SIGKILL)
+        wait_until(lambda: not before & set(one.processes()), 20, "the supervisor's instance to be gone")
+        one.wait_serving(1)
+        one.lb.kill()
+        one.wait_none()
+
+    def test_a_start_that_fails_is_tried_again_later_and_elsewhere(self):
+        one = Instances(self, "sh -c 'exit 3' {port}", start_timeout="200ms")
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(("127.0.0.1", one.base))
+            taken.listen()
+            one.start(healthy=0)
+            wait_until(lambda: one.counters()["failed_starts"] >= 2, 20, "two starts to fail")
+            self.assertEqual(one.scale()["last"]["instance"], f"auto-{one.base + one.counters()['starts']}")
+        self.assertLessEqual(one.counters()["starts"], one.counters()["failed_starts"] + 1)
+
+    def test_one_that_never_becomes_healthy_is_replaced(self):
+        one = Instances(self, FIXTURE + " --start-delay 1h", start_timeout="300ms").start(healthy=0)
+        first = wait_until(lambda: [process["pid"] for process in one.scale()["instances"] if process["pid"]], 10, "a process")
+        wait_until(lambda: not set(first) & set(one.processes()), 20, "the first to be gone")
+        wait_until(lambda: one.counters()["failed_starts"] >= 2, 20, "the second to be given up too")
+        self.assertEqual(one.counters()["replacements"], 0)
+
+
+if __name__ == "__main__":
+    main()
