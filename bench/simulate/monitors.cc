@@ -13,6 +13,12 @@ void Simulation::start_check(std::uint32_t index) {
   Monitor& monitor = monitors_[index];
   monitor.checks.advance(now_);
   schedule(monitor.checks.next(), EventKind::Check, index);
+  check(index);
+}
+
+void Simulation::check(std::uint32_t index) {
+  Monitor& monitor = monitors_[index];
+  if (backend(index).gone()) return;
   if (monitor.checking) return;  // a tick is skipped while the last check still runs
   const SimServer& server = servers_[index];
   monitor.checking = true;
@@ -31,14 +37,15 @@ void Simulation::start_check(std::uint32_t index) {
       monitor.verdict.kind = Kind::Passed;
     }
   }
-  schedule(now_ + takes, EventKind::CheckDone, index);
+  schedule(now_ + takes, EventKind::CheckDone, index, monitor.process);
 }
 
 // As HealthChecker::finished() does.
-void Simulation::finish_check(std::uint32_t index) {
+void Simulation::finish_check(std::uint32_t index, std::uint32_t process) {
   Monitor& monitor = monitors_[index];
   lb::Backend& one = backend(index);
   monitor.checking = false;
+  if (process != monitor.process) return;  // of one that has been ended meanwhile
   const lb::CheckEffects effects =
       lb::take_check(one, monitor.streak, monitor.verdict, monitor.began, now_, options_.panic_fallback);
   if (effects.drain_began) backends_->note_change();
@@ -78,7 +85,13 @@ void Simulation::carry_out(std::uint32_t index, const lb::OutlierDecision& decis
 
 // The process is killed: what it works on, what waits for it and what is on its way breaks.
 void Simulation::die(std::uint32_t index) {
+  if (scaler_ && std::erase(running_, index) == 0) return;  // it does not run
+  if (scaler_) switch_off(index);
   servers_[index].clear(now_);
+  break_off(index);
+}
+
+void Simulation::break_off(std::uint32_t index) {
   std::vector<std::uint32_t> victims;
   for (const Request& request : requests_) {
     const bool there =

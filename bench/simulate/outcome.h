@@ -39,6 +39,22 @@ struct ServerOutcome {
   std::uint64_t ejections = 0;
 };
 
+// What the autoscaler did, and what it could see at each of its turns.
+struct ScaleEvent {
+  Duration at{};
+  std::string_view action{};
+  std::string server{};
+  std::string reason{};
+  std::uint32_t processes = 0;  // with this one
+  Duration idle_for{};          // with a drain: since its last request ended; 0: it has one
+};
+struct ScaleTurn {
+  Duration at{};
+  std::uint32_t processes = 0;
+  std::uint32_t serving = 0;  // healthy and not draining
+  bool pressed = false;       // all of those at capacity, or a request waits
+};
+
 struct Outcome {
   static constexpr std::size_t kBuckets = 120;
 
@@ -52,6 +68,8 @@ struct Outcome {
   std::vector<ServerOutcome> servers;
   std::vector<OutcomeBucket> buckets;
   std::vector<std::uint32_t> latency_us;  // of the good answers, until summed up
+  std::vector<ScaleEvent> scaling;
+  std::vector<ScaleTurn> scale_turns;
 
   double success_percent() const;
   // Figures from the latencies, which are given up.

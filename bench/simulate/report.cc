@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "common/json_writer.h"
@@ -36,6 +37,39 @@ std::string shares(const Outcome& outcome) {
   return out;
 }
 
+std::string clock_text(Duration at) {
+  const auto ms = at.count() / 1'000'000;
+  return fmt::format("{}{}:{:02}.{}", ms < 0 ? "-" : "", std::abs(ms) / 60'000, std::abs(ms) / 1000 % 60,
+                     std::abs(ms) % 1000 / 100);
+}
+
+// Every decision of the autoscaler, a line each.
+std::string scaling_lines(const Outcome& outcome) {
+  std::string out;
+  for (const ScaleEvent& one : outcome.scaling) {
+    out += fmt::format("    {:>9}  {:<8}{:<10}{:>4} run  {}\n", clock_text(one.at), one.action, one.server,
+                       one.processes, one.reason);
+  }
+  return out;
+}
+
+// The same as numbers, and what it cost beside servers that all run all the time.
+void write_scaling(JsonWriter& json, const Outcome& outcome) {
+  if (outcome.scale_turns.empty()) return;
+  double turns = 0;
+  for (const ScaleTurn& turn : outcome.scale_turns) turns += turn.processes;
+  json.field("mean_processes", turns / static_cast<double>(outcome.scale_turns.size()), 2);
+  json.key("scaling").begin_array();
+  for (const ScaleEvent& one : outcome.scaling) {
+    json.begin_object().field("at_seconds", seconds(one.at), 1).field("action", one.action);
+    json.field("server", one.server)
+        .field("processes", one.processes)
+        .field("reason", one.reason)
+        .end_object();
+  }
+  json.end_array();
+}
+
 void write_failures(JsonWriter& json, const Outcome& outcome) {
   json.key("failures").begin_object();
   for (std::size_t i = 1; i < kFailureKinds; ++i) {
@@ -61,6 +95,7 @@ std::string outcome_table(std::span<const Outcome> outcomes) {
                        one.success_percent(), number(ms(one.mean_us)), number(ms(one.p50_us)),
                        number(ms(one.p99_us)), number(ms(one.p999_us)), one.retries, one.queued,
                        one.ejections, shares(one));
+    out += scaling_lines(one);
   }
   return out;
 }
@@ -78,6 +113,7 @@ std::string outcome_json(std::span<const Outcome> outcomes) {
     json.field("panics", one.panics).field("ejections", one.ejections);
     json.field("mean_ms", ms(one.mean_us)).field("p50_ms", ms(one.p50_us)).field("p99_ms", ms(one.p99_us));
     json.field("p999_ms", ms(one.p999_us)).field("max_ms", ms(one.max_us));
+    write_scaling(json, one);
     json.key("servers").begin_array();
     for (const ServerOutcome& server : one.servers) {
       json.begin_object().field("id", server.id).field("requests", server.requests);

@@ -216,6 +216,18 @@ void read_balancer(Reader& reader, Scenario& scenario) {
       words.push_back(word_of(entry.value));
     }
   }
+  // [autoscale] likewise: the servers are those that can be started, one after the other.
+  if (const ConfigValue* scale = reader.find("autoscale"); scale != nullptr) {
+    table = scale;
+    for (const ConfigEntry& entry : scale->entries) {
+      words.push_back("--autoscale-" + entry.key);
+      words.push_back(word_of(entry.value));
+    }
+    const std::size_t first = 20'000;  // no server's address
+    words.insert(words.end(), {"--autoscale-command=server {port}",
+                               "--autoscale-ports=" + std::to_string(first) + "-" +
+                                   std::to_string(first + scenario.servers.size() - 1)});
+  }
   std::string urls;
   for (std::size_t i = 0; i < scenario.servers.size(); ++i) {
     urls += (i == 0 ? "http://127.0.0.1:" : ",http://127.0.0.1:") + std::to_string(i + 1);

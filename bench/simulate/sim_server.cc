@@ -17,6 +17,7 @@ const Episode* SimServer::in(EpisodeKind kind, TimePoint now) const {
 }
 
 bool SimServer::running(TimePoint now) const {
+  if (!on_) return false;
   if (in(EpisodeKind::Refuse, now) != nullptr) return false;
   const Episode* restart = in(EpisodeKind::Restart, now);
   return restart == nullptr || now < zero_ + restart->from + restart->notice;
@@ -25,7 +26,7 @@ bool SimServer::running(TimePoint now) const {
 bool SimServer::draining(TimePoint now) const { return in(EpisodeKind::Restart, now) != nullptr; }
 
 bool SimServer::passes(TimePoint now) const {
-  if (in(EpisodeKind::Unhealthy, now) != nullptr) return false;
+  if (in(EpisodeKind::Unhealthy, now) != nullptr || now < started_ + spec_.start_up) return false;
   // Starting up, behind a death.
   return std::ranges::none_of(spec_.episodes, [&](const Episode& one) {
     const TimePoint back = zero_ + one.from + one.length;
@@ -41,6 +42,8 @@ double SimServer::share(EpisodeKind kind, TimePoint now) const {
 
 double SimServer::slowness(TimePoint now) const {
   double out = 1;
+  if (const TimePoint warm = started_ + spec_.start_up; within(now, warm, warm + spec_.warm_up))
+    out *= spec_.warm_up_factor + (1 - spec_.warm_up_factor) * seconds(now - warm) / seconds(spec_.warm_up);
   for (const Episode& one : spec_.episodes) {
     const TimePoint end = zero_ + one.from + one.length;
     if (one.kind == EpisodeKind::Slow && within(now, zero_ + one.from, end)) out *= one.factor;

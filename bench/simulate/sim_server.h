@@ -26,6 +26,11 @@ class SimServer {
   double share(EpisodeKind kind, TimePoint now) const;  // of requests that meet it
   double slowness(TimePoint now) const;                 // times the service time
 
+  // Autoscaled servers run from start() to stop() only; others always have.
+  void start(TimePoint now) { on_ = true, started_ = now; }
+  void stop(TimePoint now) { on_ = false, clear(now); }
+  bool on() const { return on_; }
+
   // When the process is killed with what runs on it.
   std::vector<TimePoint> deaths() const;
 
@@ -47,6 +52,8 @@ class SimServer {
 
   const ServerSpec& spec_;
   TimePoint zero_;
+  bool on_ = true;
+  TimePoint started_{};
   std::size_t active_ = 0;
   std::deque<std::uint32_t> waiting_;  // requests, first in, first out
   TimePoint noted_{}, taken_{};

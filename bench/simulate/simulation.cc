@@ -8,7 +8,14 @@ namespace {
 // Far from the beginning of the clock's line, where times mean "never".
 constexpr TimePoint kZero{std::chrono::seconds(1'000'000)};
 // The first checks and polls come before the first request, as in the balancer.
-constexpr Duration kLead = std::chrono::seconds(3);
+Duration lead_of(const Scenario& scenario) {
+  Duration longest = std::chrono::seconds(3);
+  if (scenario.options.autoscale.on()) {  // and the first instance is up
+    for (const ServerSpec& server : scenario.servers)
+      longest = std::max(longest, server.start_up + 2 * scenario.options.health_interval);
+  }
+  return longest;
+}
 
 lb::Options with_policy(const lb::Options& options, const std::string& policy) {
   lb::Options out = options;
@@ -25,7 +32,7 @@ Simulation::Simulation(const Scenario& scenario, const std::string& policy)
       options_(with_policy(scenario.options, policy)),
       zero_(kZero),
       end_(kZero + scenario.duration),
-      now_(kZero - kLead),
+      now_(kZero - lead_of(scenario)),
       backends_(lb::make_backend_set(options_)),
       router_(options_, *backends_, mix(scenario.seed, 1)),
       ejections_(options_, *backends_, mix(scenario.seed, 2)),
@@ -47,6 +54,7 @@ Simulation::Simulation(const Scenario& scenario, const std::string& policy)
     if (!options_.stats_path.empty()) schedule(now_, EventKind::Poll, i);
     for (const TimePoint death : servers_[i].deaths()) schedule(death, EventKind::Death, i);
   }
+  begin_scaling();
   schedule(now_, EventKind::Sample, 0);
   for (const ArrivalSpec& spec : scenario.arrivals) {
     streams_.push_back({&spec, Rng(mix(scenario.seed, 100 + streams_.size()))});
@@ -101,7 +109,12 @@ void Simulation::handle(const Event& event) {
     case EventKind::Check:
       return start_check(event.a);
     case EventKind::CheckDone:
-      return finish_check(event.a);
+      return finish_check(event.a, event.life);
+    case EventKind::FirstCheck:
+      if (event.life == monitors_[event.a].process) check(event.a);
+      return;
+    case EventKind::Scale:
+      return scale();
     case EventKind::Poll:
       return poll(event.a);
     case EventKind::Sample:

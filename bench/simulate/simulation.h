@@ -1,5 +1,5 @@
 // Simulation: plays a scenario in virtual time with the balancer's own classes: Router with its policies,
-// BackendSet, HealthStreak and backend_health.h, Ejections, WaitingLine, ProbeSchedule. What
+// BackendSet, HealthStreak and backend_health.h, Ejections, WaitingLine, ProbeSchedule, Autoscaler. What
 // stands here is what stands between them in the balancer (worker.cc, exchange_failure.cc, health_checker.cc)
 // for one worker and requests that may be sent again, and the world: clients, servers, the network.
 //
@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <span>
 #include <string>
@@ -26,6 +27,7 @@
 #include "lb/backend_health.h"
 #include "lb/backend_set.h"
 #include "lb/ejections.h"
+#include "lb/policy/autoscaler.h"
 #include "lb/probe_schedule.h"
 #include "lb/router.h"
 #include "lb/waiting_line.h"
@@ -56,10 +58,12 @@ class Simulation final : public lb::WaitingLine::Observer {
     QueueTimeout,  // request `a`
     Check,         // of backend `a`
     CheckDone,
-    Poll,       // of backend `a`'s statistics
-    Sample,     // of what ejection looks at
-    LookAgain,  // an ejection is over
-    Death,      // of server `a`, with what runs on it
+    Poll,        // of backend `a`'s statistics
+    Sample,      // of what ejection looks at
+    LookAgain,   // an ejection is over
+    Death,       // of server `a`, with what runs on it
+    Scale,       // the autoscaler's turn
+    FirstCheck,  // of backend `a`, whose process has just started
   };
   struct Event {
     TimePoint at;
@@ -102,6 +106,7 @@ class Simulation final : public lb::WaitingLine::Observer {
     lb::ProbeSchedule checks, polls;
     lb::HealthStreak streak;
     bool checking = false;
+    std::uint32_t process = 0;  // which one it is, of those that autoscaling starts
     TimePoint began{};
     lb::CheckVerdict verdict{};
   };
@@ -126,10 +131,19 @@ class Simulation final : public lb::WaitingLine::Observer {
   void on_line_changed() override {}
   // monitors.cc
   void start_check(std::uint32_t backend);
-  void finish_check(std::uint32_t backend);
+  void check(std::uint32_t backend);
+  void finish_check(std::uint32_t backend, std::uint32_t process);
   void poll(std::uint32_t backend);
   void carry_out(std::uint32_t backend, const lb::OutlierDecision& decision);
   void die(std::uint32_t server);
+  void break_off(std::uint32_t server);
+  // scaling.cc
+  void begin_scaling();
+  void scale();
+  void carry_out(const lb::AutoscaleAction& action);
+  void switch_off(std::uint32_t server);
+  void switch_on_next();
+  void note_scaling(const lb::AutoscaleAction& action, std::uint32_t server);
 
   OutcomeBucket& bucket_at(TimePoint when);
   lb::Backend& backend(std::uint32_t index) { return backends_->at(index); }
@@ -146,6 +160,10 @@ class Simulation final : public lb::WaitingLine::Observer {
   lb::WaitingLine line_;
   std::deque<SimServer> servers_;
   std::vector<Monitor> monitors_;
+  std::optional<lb::Autoscaler> scaler_;
+  std::vector<std::uint32_t> running_;  // with it: servers, the eldest first
+  std::uint32_t last_started_ = 0;
+  std::vector<TimePoint> last_busy_;  // by server
   std::vector<Stream> streams_;
   std::vector<User> users_;
   std::deque<Request> requests_;

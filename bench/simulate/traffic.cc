@@ -97,6 +97,7 @@ void Simulation::send(Request& request, const lb::Choice& choice) {
   ++request.life;
   ++backend(choice.backend).counters.requests;
   ++outcome_.servers[choice.backend].requests;
+  if (scaler_) last_busy_[choice.backend] = now_;
   ++bucket_at(now_).picks[choice.backend];
   schedule(now_ + scenario_.network / 2, EventKind::Reached, request.index, request.life);
 }
@@ -204,6 +205,7 @@ void Simulation::retry(Request& request) {
 
 // The slot and the connection of the last attempt; the slot goes to whoever waits.
 void Simulation::give_back(Request& request) {
+  if (scaler_) last_busy_[request.backend] = now_;
   router_.release_connection(request.backend, kMessage);
   if (line_.waiting_for_slot() != 0 && line_.serve_with(request.backend, now_)) return;
   router_.release_slot(request.backend);
