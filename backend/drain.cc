@@ -12,6 +12,7 @@ void DrainState::note_probe(std::uint64_t prober, TimePoint now) {
     place->interval_before = place->interval;
     place->interval = now - place->last;
     place->last = now;
+    if (draining() && !place->told) place->told_at = now;
     place->told = draining();
     return;
   }
@@ -20,7 +21,7 @@ void DrainState::note_probe(std::uint64_t prober, TimePoint now) {
   } else {
     place = std::min_element(begin, end, [](const Prober& a, const Prober& b) { return a.last < b.last; });
   }
-  *place = Prober{prober, now, {}, {}, draining()};
+  *place = Prober{prober, now, {}, {}, draining(), {}};
 }
 
 TimePoint DrainState::expected_until(const Prober& prober) {
@@ -39,10 +40,16 @@ std::size_t DrainState::untold(TimePoint now) const {
 
 TimePoint DrainState::notice_end() const {
   TimePoint end = phase_begin_ + config_.notice;
+  const TimePoint latest = std::max(end, phase_begin_ + kProberWindow) + kAfterTelling;
   for (std::size_t i = 0; i < prober_count_; ++i) {
-    if (!probers_[i].told) end = std::max(end, expected_until(probers_[i]));
+    const Prober& prober = probers_[i];
+    if (!prober.told) {
+      end = std::max(end, expected_until(prober));
+    } else if (prober.told_at != TimePoint{}) {
+      end = std::max(end, prober.told_at + kAfterTelling);
+    }
   }
-  return end;
+  return std::min(end, latest);
 }
 
 DrainState::Step DrainState::stop(std::uint64_t running) {

@@ -11,8 +11,8 @@
 // is cut, `cut` says how much.
 //
 // Until a prober has heard "draining" it sends requests here, so the notice waits for those that are expected
-// to ask again. How long one is expected follows its own cadence: whoever looked once or in a burst must not
-// hold a drain up.
+// to ask again, and a moment longer for what was sent here before they were told. How long one is expected
+// follows its own cadence: whoever looked once or in a burst must not hold a drain up.
 #pragma once
 
 #include <array>
@@ -51,6 +51,8 @@ class DrainState {
   static constexpr Duration kProberWindow = std::chrono::seconds(5);
   static constexpr Duration kShortestWindow = std::chrono::milliseconds(200);
   static constexpr Duration kUnknownWindow = std::chrono::seconds(3);
+  // Requests that were sent before a prober's word got about are on their way for so long.
+  static constexpr Duration kAfterTelling = std::chrono::milliseconds(200);
   static constexpr std::size_t kMaxProbers = 64;  // at the cap the one that asked longest ago is forgotten
 
   explicit DrainState(const DrainConfig& config) : config_(config) {}
@@ -81,6 +83,7 @@ class DrainState {
     Duration interval{};         // between its last two questions; zero: it has asked once
     Duration interval_before{};  // the one before that
     bool told = false;
+    TimePoint told_at{};  // after it had been asking; the epoch: it had not
   };
 
   static TimePoint expected_until(const Prober& prober);

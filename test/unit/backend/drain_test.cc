@@ -82,9 +82,12 @@ TEST_CASE("the listener waits for recent probers that have not been told, by the
   drain.note_probe(8, at(milliseconds(600)));
   CHECK_FALSE(drain.advance(at(milliseconds(600)), 0).entered_finishing);
   CHECK(drain.next_deadline() == at(milliseconds(4500)));
-  SECTION("told: it closes at once") {
+  SECTION("told: it closes when what was sent before has come") {
     drain.note_probe(7, at(milliseconds(1500)));
-    CHECK(drain.advance(at(milliseconds(1500)), 0).entered_finishing);
+    CHECK_FALSE(drain.advance(at(milliseconds(1500)), 0).entered_finishing);
+    drain.note_probe(7, at(milliseconds(1600)));  // told already
+    CHECK(drain.next_deadline() == at(milliseconds(1500)) + DrainState::kAfterTelling);
+    CHECK(drain.advance(at(milliseconds(1500)) + DrainState::kAfterTelling, 0).entered_finishing);
   }
   SECTION("never heard of again: it closes when nobody is expected any more") {
     CHECK_FALSE(drain.advance(at(milliseconds(4499)), 0).entered_finishing);
@@ -125,6 +128,17 @@ TEST_CASE("being told early does not shorten the notice") {
   CHECK(drain.next_deadline() == at(seconds(3)));
 }
 
+TEST_CASE(
+    "who is told late in the notice has its last requests served, who asks for the first time had none") {
+  DrainState drain({seconds(1), seconds(5)});
+  for (const int ms : {-2000, -1000, 0}) drain.note_probe(1, at(milliseconds(ms)));
+  drain.on_signal(at(milliseconds(100)), 0);
+  drain.note_probe(1, at(milliseconds(1000)));
+  CHECK(drain.next_deadline() == at(milliseconds(1000)) + DrainState::kAfterTelling);
+  drain.note_probe(2, at(milliseconds(1090)));
+  CHECK(drain.next_deadline() == at(milliseconds(1000)) + DrainState::kAfterTelling);
+}
+
 TEST_CASE("a notice of zero goes on at once") {
   DrainState drain({seconds(0), seconds(5)});
   const auto step = drain.on_signal(at(milliseconds(0)), 0);
@@ -161,7 +175,8 @@ TEST_CASE("whatever comes in, a drain ends within notice, prober window and time
     }
     const TimePoint begun = now;
     int stopped = drain.on_signal(now, rng.below(3)).entered_stopped ? 1 : 0;
-    const TimePoint last = begun + std::max<Duration>(notice, DrainState::kProberWindow) + timeout;
+    const TimePoint last =
+        begun + std::max<Duration>(notice, DrainState::kProberWindow) + DrainState::kAfterTelling + timeout;
     while (now < last) {
       now = std::min(last, now + milliseconds(1 + rng.below(400)));
       if (rng.below(2) == 0) drain.note_probe(rng.below(100), now);
