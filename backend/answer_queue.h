@@ -1,7 +1,8 @@
 // AnswerQueue: answers of the store on their way to its clients. They are delivered at the end of the turn,
 // never inside the call that caused them, so a client may call the store again, or cancel, in the middle of
-// an answer. Live rows go out within a budget of time a turn, since each goes to every session of the chat;
-// what is left of them is bounded by the FeedPath, which reads no more rows meanwhile. One thread.
+// an answer. They go out within budgets of time a turn, live rows within one of their own, since each goes to
+// every session of the chat; what is left of those is bounded by the FeedPath, which reads no more rows
+// meanwhile. One thread.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "backend/write_batcher.h"
 #include "common/clock.h"
 #include "common/event_loop.h"
+#include "common/turn_share.h"
 
 namespace dlb::backend {
 
@@ -65,7 +67,10 @@ class AnswerQueue final : public TurnEndHook {
     if (client_ == nullptr) return;
     deliver_live();
     // What the client causes meanwhile waits for the next turn, so that no client can hold the loop here.
+    if (queue_.empty()) return;
+    const TimePoint end = turn_share(loop_, kAnswersBudget);
     for (std::size_t left = queue_.size(); left > 0 && !queue_.empty(); --left) {
+      if (left % kAnswersBetweenLooks == 0 && monotonic_now() >= end) break;
       Item item = std::move(queue_.front());
       queue_.pop_front();
       std::visit([this](const auto& one) { deliver(one); }, item);
@@ -82,6 +87,8 @@ class AnswerQueue final : public TurnEndHook {
   struct Present {};
   using Item = std::variant<PutAnswer, For<FeedAnswer>, For<OwnerAnswer>, For<RowsAnswer>, For<UsersAnswer>,
                             For<Present>>;
+  static constexpr Duration kAnswersBudget = std::chrono::milliseconds(3);
+  static constexpr std::size_t kAnswersBetweenLooks = 8;  // at the clock
   static constexpr Duration kLiveBudget = std::chrono::milliseconds(2);
 
   struct Live {
@@ -96,7 +103,7 @@ class AnswerQueue final : public TurnEndHook {
 
   void deliver_live() {
     if (live_.empty()) return;
-    const TimePoint end = monotonic_now() + kLiveBudget;
+    const TimePoint end = turn_share(loop_, kLiveBudget);
     do {
       const Live row = std::move(live_.front());
       live_.pop_front();

@@ -5,6 +5,7 @@
 
 #include "backend/chat_output.h"
 #include "common/check.h"
+#include "common/turn_share.h"
 
 namespace dlb::backend {
 namespace {
@@ -181,8 +182,9 @@ void ChatRoom::on_turn_end() {
 
 void ChatRoom::verify_some() {
   const TimePoint begin = monotonic_now();
+  const TimePoint end = turn_share(loop_, kVerifyBudget);
   TimePoint now = begin;
-  while (!unverified_.empty() && now < begin + kVerifyBudget) {
+  while (!unverified_.empty() && now < end) {
     Unverified one = std::move(unverified_.front());
     unverified_.pop_front();
     unverified_bytes_ -= one.bytes;

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::string_view kOpen = "{\"messages\":[";
 
+std::string closing_of(std::uint64_t rows) { return "],\"count\":" + std::to_string(rows) + "}"; }
+
 // The list begins with kOpen; the first element's comma goes.
 HttpBody finish(std::vector<BodyPart> parts, std::string closing) {
   if (parts.size() > 1) parts[1].bytes.remove_prefix(1);
@@ -94,6 +96,7 @@ void FeedCache::append(std::int64_t sequence, std::string_view nonce, std::strin
   while (memory_ > max_bytes_ && chunks_.size() > 1) {
     memory_ -= chunks_.front()->memory();
     dropped_rows_ += chunks_.front()->rows();
+    dropped_bytes_ += chunks_.front()->bytes().size();
     dropped_through_ = chunks_.front()->last_sequence();
     chunks_.pop_front();
   }
@@ -102,7 +105,7 @@ void FeedCache::append(std::int64_t sequence, std::string_view nonce, std::strin
 void FeedCache::clear() {
   chunks_.clear();
   memory_ = open_memory_ = 0;
-  rows_ = dropped_rows_ = 0;
+  rows_ = dropped_rows_ = dropped_bytes_ = 0;
   dropped_through_ = last_sequence_ = 0;
   last_nonce_.clear();
   whole_.reset();
@@ -143,9 +146,16 @@ HttpBody FeedCache::whole(const FeedCache* older) const {
   parts.push_back(BodyPart{nullptr, kOpen});
   if (older != nullptr) older->append_parts(parts);
   append_parts(parts);
-  HttpBody body = finish(std::move(parts), "],\"count\":" + std::to_string(rows_) + "}");
+  HttpBody body = finish(std::move(parts), closing_of(rows_));
   if (older == nullptr) whole_ = body;
   return body;
+}
+
+std::uint64_t FeedCache::whole_size() const {
+  std::uint64_t elements = dropped_bytes_;
+  for (const auto& chunk : chunks_) elements += chunk->bytes().size();
+  if (elements > 0) --elements;  // the first comma
+  return kOpen.size() + elements + closing_of(rows_).size();
 }
 
 std::optional<FeedCache::Page> FeedCache::page(std::int64_t after, std::int64_t limit,

@@ -96,6 +96,10 @@ class FeedCache {
   // are none).
   HttpBody whole(const FeedCache* older = nullptr) const;
 
+  // The size of that body, also without the dropped rows.
+  std::uint64_t whole_size() const;
+  std::uint64_t dropped_bytes() const { return dropped_bytes_; }
+
   // Calls f(sequence, element) for rows above `after` in order, until it answers false. Rows that were
   // dropped are missing.
   template <class F>
@@ -129,6 +133,7 @@ class FeedCache {
   std::size_t open_memory_ = 0;  // what memory_ counts for the open chunk; corrected when it closes
   std::uint64_t rows_ = 0;
   std::uint64_t dropped_rows_ = 0;
+  std::uint64_t dropped_bytes_ = 0;
   std::int64_t dropped_through_ = 0;
   std::int64_t last_sequence_ = 0;
   std::string last_nonce_;

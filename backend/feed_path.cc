@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/etag.h"
 #include "common/check.h"
 #include "common/clock.h"
 
@@ -318,9 +319,18 @@ void FeedPath::answer_covered() {
       rider_->on_fresh(waiting.token, true);
       continue;
     }
+    if (!waiting.query.unless.empty() && cache_.dropped_rows() > 0 &&
+        etag_matches(waiting.query.unless, etag(waiting.query))) {
+      answer(waiting, HttpBody{});
+      continue;
+    }
     if (!waiting.query.paged) {
       if (cache_.dropped_rows() == 0) {
         answer(waiting, cache_.whole());
+        continue;
+      }
+      if (waiting.query.head && cache_.dropped_bytes() <= reread_bytes_) {
+        answer(waiting, HttpBody{nullptr, cache_.whole_size()});
         continue;
       }
       const auto shared =

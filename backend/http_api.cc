@@ -269,11 +269,11 @@ void HttpApi::handle_feed(HttpToken token, const HttpRequest& request) {
   if (const auto* error = std::get_if<InputError>(&parsed)) {
     return respond_error(token, error->status, error->code, error->detail);
   }
-  const FeedQuery& query = std::get<FeedQuery>(parsed);
+  FeedQuery query = std::get<FeedQuery>(parsed);
+  query.head = request.head.method == HttpMethod::Head;
+  query.unless = joined_field(request.head.fields, HeaderId::IfNoneMatch);
   const bool gzip = accepts_gzip(joined_field(request.head.fields, HeaderId::AcceptEncoding));
-  pending_.insert_or_assign(
-      token, Pending{true, request.received, joined_field(request.head.fields, HeaderId::IfNoneMatch), gzip,
-                     query.paged});
+  pending_.insert_or_assign(token, Pending{true, request.received, query.unless, gzip, query.paged});
   store_->feed(query, token);
 }
 
@@ -331,6 +331,7 @@ void HttpApi::on_feed(std::uint64_t token, const FeedAnswer& answer) {
     return respond(token, 304, {}, std::span(headers).first(3), HttpBody{});
   }
   HttpBody body = answer.body;
+  if (body.parts == nullptr) pending.gzip = false;  // it was not read, only measured
   if (pending.gzip) {
     const GzipFeeds::Started started = gzip_.start(token, body, !pending.paged);
     if (started == GzipFeeds::Started::Queued) {

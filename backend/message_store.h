@@ -27,6 +27,11 @@ struct FeedQuery {
   bool paged = false;         // `after` or `limit` was given
   std::int64_t after = 0;     // rows above this sequence
   std::int64_t limit = 1000;  // 1-1000
+  // What can be answered without the rows that are not at hand: only the length is wanted (HEAD), or only
+  // what changed since the tags of this If-None-Match. `body` then may have its size and no parts, or
+  // nothing.
+  bool head = false;
+  std::string unless{};
 };
 
 struct OwnerAnswer;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kNoFree = UINT32_MAX;
 constexpr std::uint64_t kWakeTag = UINT64_MAX;
-constexpr std::size_t kBatchEvents = 256;
+constexpr std::size_t kBatchEvents = 128;  // what a turn may bring; 20 µs each would be half a slow turn
 constexpr Duration kLongTurn = std::chrono::milliseconds(5);
 
 std::uint64_t pack(std::uint32_t index, std::uint32_t generation) {

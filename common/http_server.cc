@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/http_session.h"
+#include "common/turn_share.h"
 
 namespace dlb {
 namespace {
@@ -147,12 +148,12 @@ void HttpServer::set_tls(std::shared_ptr<const TlsContext> context) {
 void HttpServer::run_handshakes() {
   constexpr Duration kBudget = std::chrono::milliseconds(3);
   if (handshakes_.empty()) return;
-  const TimePoint began = monotonic_now();  // the turn's time does not move
+  const TimePoint end = turn_share(loop_, kBudget);
   do {
     HttpSession* const session = parts_->sessions.get(handshakes_.front());
     handshakes_.pop_front();
     if (session != nullptr) session->handshake_step();
-  } while (!handshakes_.empty() && monotonic_now() - began < kBudget);
+  } while (!handshakes_.empty() && monotonic_now() < end);
   for (; !handshakes_.empty(); handshakes_.pop_front()) {
     const HttpSession* const session = parts_->sessions.get(handshakes_.front());
     if (session != nullptr) return loop_.make_runnable(session->source());

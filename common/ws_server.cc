@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/turn_share.h"
 #include "common/ws_handshake.h"
 #include "common/ws_session.h"
 
@@ -179,7 +180,7 @@ void WsServer::want_flush(Handle<WsSession> handle) {
 // to 15 µs, by size and TLS, so it is time that bounds them.
 void WsServer::flush_some() {
   auto& waiting = parts_->flush;
-  const TimePoint end = waiting.size() > kFlushesBetweenLooks ? monotonic_now() + kFlushBudget : kNever;
+  const TimePoint end = waiting.size() > kFlushesBetweenLooks ? turn_share(loop_, kFlushBudget) : kNever;
   for (std::size_t left = waiting.size(), done = 1; left > 0; --left, ++done) {
     if (done % kFlushesBetweenLooks == 0 && monotonic_now() >= end) return;
     WsSession* const session = parts_->sessions.get(waiting.front());

@@ -117,6 +117,9 @@ TEST_CASE("the cache keeps the newest chunks within its bound and knows what it 
   FeedCache older(1024, SIZE_MAX);
   fill(older, 1, cache.dropped_through());
   CHECK(text_of(cache.whole(&older)) == text_of(all.whole()));
+  CHECK(cache.whole_size() == all.whole().size);
+  CHECK(all.whole_size() == all.whole().size);
+  CHECK(FeedCache(64, SIZE_MAX).whole_size() == FeedCache(64, SIZE_MAX).whole().size);
 }
 
 }  // namespace dlb::backend
