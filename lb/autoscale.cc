@@ -115,8 +115,7 @@ Autoscale::~Autoscale() {
 // From a link that is new here.
 void Autoscale::listen() {
   if (auto added = control_.loop().add(link_.fd(), *this); added) source_ = *added;
-  std::ignore =
-      link_.send({.kind = Request::Grace, .number = grace_ms(*shared_.configuration.current()->options)});
+  grace_told_ = 0;
 }
 
 void Autoscale::freeze() {
@@ -127,6 +126,7 @@ void Autoscale::freeze() {
 void Autoscale::on_mail(AutoscaleMail) {
   const std::lock_guard lock(mutex_);
   frozen_ = false;
+  stop_timer_.arm_at(control_.loop().now());
   std::ignore = link_.send({.kind = Request::List});  // what the other process has been told is lost here
 }
 
@@ -216,7 +216,7 @@ void Autoscale::note_ended(const Instance& instance, const std::string& how) {
 void Autoscale::lose_supervisor() {
   shared_.log.error("autoscale: the supervisor has ended, and its instances with it");
   control_.loop().remove(std::exchange(source_, {}), link_.fd());
-  link_.drop();
+  link_.bury();
   for (const Instance& one : instances_) {
     note_ended(one, "with the supervisor");
     if (one.pid > 0) ::kill(-one.pid, SIGKILL);  // what a shell in between has started
@@ -261,6 +261,9 @@ void Autoscale::turn() {
   const Options& options = *configuration->options;
   const TimePoint now = control_.loop().now();
   scaler_.set_rules(autoscale_rules(options.autoscale));
+  if (const std::uint32_t grace = grace_ms(options);
+      grace_told_ != grace && link_ && link_.send({.kind = Request::Grace, .number = grace}))
+    grace_told_ = grace;
   std::vector<InstanceFacts> facts;
   for (Instance& one : instances_) facts.push_back(facts_of(one, options, now));
   AutoscaleView view{
@@ -364,6 +367,7 @@ void Autoscale::leave(Instance& instance) {
 
 // A worker that has taken the configuration over has placed its last request there.
 void Autoscale::finish_stops() {
+  if (frozen_) return;  // the new process finds it running, and decides anew
   bool waiting = false;
   for (Instance& one : instances_) {
     if (one.stop != Stop::Leaving) continue;

@@ -113,6 +113,7 @@ class Autoscale final : public HeapTimerHandler, public EventHandler, public Mai
   SourceId source_{};
   Autoscaler scaler_;
   std::vector<Instance> instances_;  // the eldest first
+  std::uint32_t grace_told_ = 0;     // to the supervisor, in milliseconds
   std::uint16_t last_port_ = 0;      // that was given out
   HeapTimer timer_;                  // the next turn
   HeapTimer stop_timer_;             // while a stop waits for workers

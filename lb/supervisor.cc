@@ -245,6 +245,7 @@ int supervisor_main() {
   sigset_t child;
   ::sigemptyset(&child);
   ::sigaddset(&child, SIGCHLD);
+  ::fcntl(kSocket, F_SETFD, FD_CLOEXEC);
   const int signals = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
   int type = 0;
   socklen_t length = sizeof type;

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <csignal>
 #include <tuple>
 #include <utility>
 
@@ -78,13 +79,25 @@ bool SupervisorLink::end(Duration longest) {
   const TimePoint until = monotonic_now() + longest;
   bool gone = false;
   while (!gone && wait_readable(socket_.get(), until)) std::ignore = receive(gone);
-  drop();
+  if (gone) {
+    bury();
+  } else {
+    drop();
+  }
   return gone;
 }
 
 void SupervisorLink::drop() {
   socket_.reset();
-  if (pid_ != 0) ::waitpid(std::exchange(pid_, 0), nullptr, WNOHANG);  // no zombie, if it has ended
+  pid_ = 0;
+}
+
+void SupervisorLink::bury() {
+  socket_.reset();
+  const int pid = std::exchange(pid_, 0);
+  if (pid == 0) return;
+  ::kill(pid, SIGKILL);  // it may be just about to end
+  ::waitpid(pid, nullptr, 0);
 }
 
 }  // namespace dlb::lb

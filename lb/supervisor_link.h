@@ -39,6 +39,8 @@ class SupervisorLink {
   bool end(Duration longest);
   // Closes this end; the supervisor goes on as long as somebody has another.
   void drop();
+  // The same when it is gone: leaves no zombie.
+  void bury();
 
  private:
   Fd socket_;

@@ -1,5 +1,5 @@
-"""Autoscaling under a day's load in a minute: from 1 to 60 requests at a time and back, servers of capacity 5. No request may
-fail; processes follow up and down; none is left when the balancer has ended, been killed, or been upgraded and then killed.
+"""Autoscaling under a day's load in a minute: from 1 to 60 requests at a time and back, servers of capacity 5. No request
+may fail; processes follow up and down; none is left when the balancer has ended, or was upgraded and then killed.
 DLB_SOAK_SECONDS: how long the 60 go on (20)."""
 
 import collections
