@@ -15,7 +15,7 @@ namespace {
 // Standard streams, signals, the control loop, cgroup and /proc files, the access log, and some room for
 // accepting those who are refused.
 constexpr std::uint64_t kOwn = 40;
-constexpr std::uint64_t kAdmin = 65;        // its listener and connections
+constexpr std::uint64_t kAdmin = 97;        // its listener, connections and readers of events
 constexpr std::uint64_t kOwnPerWorker = 3;  // epoll and two event descriptors
 constexpr std::uint64_t kPipesPerWorker = 256;
 

@@ -27,6 +27,9 @@ class Guard(Case):
         idle = balancer.client()
         self.assertEqual(idle.request(G).status, 200)
         deliveries = backend.deliveries("GET")
+        reader = balancer.client()
+        self.addCleanup(reader.close)
+        reader.send("GET /lb/events HTTP/1.1|Host: a||")
         self.cgroup.set_anon(81 * MIB)
         self.wait_guard(balancer, True)
         self.assertTrue(idle.closed_within(2), "an idle client is closed")
@@ -39,6 +42,8 @@ class Guard(Case):
         self.assertEqual(backend.deliveries("GET"), deliveries)
         self.assertEqual(balancer.fetch("/lb/health").status, 200)
         self.assertEqual(balancer.status()["memory_guard"], "memory")
+        while b'"memory_guard_reason":"memory"' not in reader.buffer:
+            self.assertTrue(reader.fill(), "who reads events is told, and stays")
         self.assertGreaterEqual(balancer.metrics()["rejections"]["memory_guard"], 1)
         self.cgroup.set_anon(76 * MIB)
         seen = balancer.metrics()["memory_guard"]["unreclaimable_percent"]
