@@ -205,7 +205,7 @@ test:
 clients: all
 	test/clients/run.py
 # Tests with the numbers of a busy day, one after the other, with their figures; minutes. `make soak SOAK=lb_memory`: some.
-soak: all
+soak: all $(BUILD)/bench/chat_fanout
 	python3 test/support/run_integration.py --jobs 1 --timeout 1200 --show $(addprefix --only ,$(SOAK)) test/soak/*_soak.py
 
 # The option and metric tables of the READMEs, from the programs themselves.

@@ -8,6 +8,7 @@ from case import main
 from chat_case import Chat
 from chat_client import ChatClient, key_of, registration
 from waiting import wait_until
+from websocket_case import front
 
 
 class Cases:
@@ -146,10 +147,11 @@ class PostgresResume(Resume, Chat):
     def test_ch_30_a_database_that_is_away_is_told_and_comes_back(self):
         """B8 for sessions: errors that say so, no session ends, and afterwards all goes on without a gap."""
         self.scene(2)
-        alice, bob = self.person("Alice", 0), self.person("Bob", 1)
+        _, through = front(self, *self.backends)
+        alice, bob = self.person("Alice", connection=through["lb wss"]()), self.person("Bob", 1)
         self.assertEqual(alice.post("before", "x")["type"], "ack")
         signed, late = alice.signed("during", "x"), registration(key_of("Carol"), "Carol")
-        carol = self.client(0)
+        carol = self.client(connection=through["lb tls"]())
         self.database.stop(immediate=True)
         wait_until(lambda: self.backends[0].fetch("/health").status == 503, 20, "/health to say 503")
         self.assertIn(alice.ask("ack", **signed)["code"], ("unavailable", "outcome_unknown"))

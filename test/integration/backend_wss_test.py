@@ -256,8 +256,8 @@ class ProxyHeaders(Ways):
 class Leaving(Ways):
     def test_ch_12_a_drain_tells_all_and_ends_in_spite_of_stalled_clients(self):
         backend = self.scene(drain_notice="1s", drain_timeout="5s")
-        live = [WebSocket(self.ways["tls" if i % 2 else "plain"]()) for i in range(60)]
-        stalled = [WebSocket(RawClient(backend.port, receive_buffer=4096)) for _ in range(10)]
+        live = [WebSocket(connect()) for connect in self.ways.values() for _ in range(12)]
+        stalled = [WebSocket(self.ways[way](receive_buffer=4096)) for way in ("plain", "lb") for _ in range(5)]
         for socket_ in stalled:  # echoes that nobody reads: their Close can't come through
             socket_.send(b"x" * 400000)
         wait_until(lambda: self.figures()["messages_received"] == 10, 20, "their messages")

@@ -33,15 +33,15 @@ class Chat(Case):
     def http_port(self, backend):
         return self.lb.port if self.balanced else self.backends[backend].port
 
-    def client(self, backend=0, tls=True, **options):
-        client = ChatClient(self.connect(backend, tls, **options))
+    def client(self, backend=0, tls=True, connection=None, **options):
+        client = ChatClient(connection or self.connect(backend, tls, **options))
         self.addCleanup(client.close)
         return client
 
     def person(self, name, backend=0, key=None, **options):
         """Registered, by TLS on even backends."""
         key = key or key_of(name)
-        client = self.client(backend, tls=backend % 2 == 0, **options)
+        client = self.client(backend, backend % 2 == 0, **options)
         answer = client.register(key, name)
         self.assertEqual(answer, {"type": "registered", "username": name})
         return client
