@@ -14,7 +14,7 @@ from websocket_case import front
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 CLIENT = os.path.join(ROOT, "build", "release", "bench", "chat_fanout")
-READERS, MESSAGES, RATE, BYTES = 100, 50000, 1500, 1000
+ROUNDS, READERS, MESSAGES, RATE, BYTES = 10, 100, 5000, 1500, 1000  # a round's messages are signed ahead
 STALLED, CAP, CACHE = 8, 1 << 20, 8 << 20
 
 
@@ -23,6 +23,18 @@ class SlowConsumers(Chat):
 
     def figures(self):
         return json.loads(self.backends[0].fetch("/metrics?format=json").body)["ws"]
+
+    def publish(self, url):
+        """A round; its figures."""
+        with subprocess.Popen([CLIENT, *(str(number) for number in (READERS, MESSAGES, RATE, BYTES)), url],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as readers:
+            self.assertEqual(readers.stdout.readline(), "ready\n")
+            readers.stdin.write("\n")
+            readers.stdin.flush()
+            line = readers.stdout.readline()
+        self.assertEqual(readers.returncode, 0, line)
+        self.assertEqual(line.split()[:4], ["deliveries", str(READERS * MESSAGES), "missing", "0"])
+        return line
 
     def test_ch_07_fifty_thousand_messages(self):
         self.scene(1, ws_message_rate=0, ws_queue_max_bytes=CAP, feed_cache_max_bytes=CACHE, db_write_queue_max=4000)
@@ -37,14 +49,8 @@ class SlowConsumers(Chat):
                         self.connect(0, way == "TLS", receive_buffer=4096)
                     answer = self.client(connection=connection).register(key_of("stalled"), f"stalled {way} {number}")
                     self.assertEqual(answer["type"], "registered")
-                with subprocess.Popen([CLIENT, *(str(number) for number in (READERS, MESSAGES, RATE, BYTES)), url],
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as readers:
-                    self.assertEqual(readers.stdout.readline(), "ready\n")
-                    readers.stdin.write("\n")
-                    readers.stdin.flush()
-                    line = readers.stdout.readline()
-                self.assertEqual(readers.returncode, 0, line)
-                self.assertEqual(line.split()[:4], ["deliveries", str(READERS * MESSAGES), "missing", "0"])
+                for _ in range(ROUNDS):
+                    line = self.publish(url)
                 wait_until(lambda: self.figures()["ended"]["slow_consumer"] == before + STALLED, 20, "the stalled ones to be cut")
                 growth = backend.rss() - memory
                 self.assertLess(growth, CAP * (STALLED + READERS) + 2 * CACHE)
