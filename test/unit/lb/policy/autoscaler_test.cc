@@ -480,14 +480,14 @@ struct Walk : Scene {
 
 TEST_CASE("in a world that behaves badly: never over max, nobody drained who is needed or busy") {
   std::uint64_t starts = 0, drains = 0;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 16; ++seed) {
     CAPTURE(seed);
     Rng draw(seed);
     AutoscaleRules rules = kRules;
     rules.min = static_cast<std::uint32_t>(1 + draw.below(3));
     rules.max = rules.min + static_cast<std::uint32_t>(draw.below(12));
     Walk walk(rules, seed);
-    for (int i = 0; i < 2000; ++i) {
+    for (int i = 0; i < 1000; ++i) {
       walk.world_moves();
       walk.check_turn();
     }
@@ -508,8 +508,8 @@ TEST_CASE("in a world that behaves badly: never over max, nobody drained who is 
     }
     CHECK(walk.instances.size() == rules.min);
   }
-  CHECK(starts > 500);
-  CHECK(drains > 150);
+  CHECK(starts > 200);
+  CHECK(drains > 60);
 }
 
 }  // namespace
