@@ -36,6 +36,7 @@ std::string_view backend_state(const Backend& backend, TimePoint now) {
   const std::int64_t ejected_until = backend.ejected_until_ns.load(std::memory_order_relaxed);
   if (ejected_until > now.time_since_epoch().count()) return "ejected";
   if (backend.memory_blocked.load(std::memory_order_relaxed)) return "memory";
+  if (backend.stalled(now)) return "stalled";
   return ejected_until != 0 ? "probation" : "ready";
 }
 

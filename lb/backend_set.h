@@ -22,6 +22,8 @@
 #include "common/address.h"
 #include "common/clock.h"
 #include "lb/policy/health_streak.h"
+#include "lb/policy/latency_average.h"
+#include "lb/policy/stall_watch.h"
 
 namespace dlb::lb {
 
@@ -133,6 +135,10 @@ class alignas(64) Backend {
   }
   // Ask this before health: who comes back has lost its health first.
   bool gone() const { return membership.load(std::memory_order_acquire) == Membership::Gone; }
+  // It has stopped answering: others are preferred.
+  bool stalled(TimePoint now) const {
+    return heads.stalled(now, [&] { return read_latency(latency_us, latency_at_ns, now); });
+  }
   // Gets nothing new, by the operator's will or by its own word.
   bool taken_out() const {
     return gone() || admin.load(std::memory_order_relaxed) != AdminState::Ready ||
@@ -157,6 +163,7 @@ class alignas(64) Backend {
   // words.
   alignas(64) std::atomic<double> latency_us{0};
   std::atomic<std::int64_t> latency_at_ns{0};
+  StallWatch heads;  // message and feed exchanges that wait for a response head
 
   // For `peak_ewma` and `adaptive`: lb/policy/peak_latency.h, veto.h. For `weighted_round_robin`:
   // weighted_turn.h.
@@ -197,7 +204,7 @@ class alignas(64) Backend {
 };
 
 // The axes in one word for people: `starting`, `ready`, `draining`, `maintenance`, `down`, `ejected`,
-// `memory`, `probation`, `gone`.
+// `memory`, `stalled`, `probation`, `gone`.
 std::string_view backend_state(const Backend& backend, TimePoint now);
 
 // What it names is shared: a copy of a set is another list of the same backends.

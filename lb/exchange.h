@@ -123,6 +123,7 @@ class Exchange final : public TimerHandler, public Waiter {
   void note_cut();
   void note_backend_succeeded();
   void wait_for(Wait wait, bool progress);
+  void set_wait(Wait wait);
 
   // --- a client that is slow, or stuck (exchange_pace.cc)
   void note_debt(Wait wait);

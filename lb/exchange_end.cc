@@ -140,6 +140,7 @@ void Exchange::abandon() {
     worker_.leave_queue(*this);
   }
   timer_.cancel();
+  set_wait(Wait::Nothing);
   pace_timer_.cancel();
   worker_.pipes().give_back(std::exchange(pipe_, {}));
   release_upstream(false);

@@ -155,7 +155,7 @@ void Exchange::on_retry_granted() { retry(); }
 void Exchange::wait_for(Wait wait, bool progress) {
   if (wait == wait_ && !progress) return;
   if (wait != wait_) note_debt(wait);
-  wait_ = wait;
+  set_wait(wait);
   WorkerTimers& timers = worker_.timers();
   switch (wait) {
     case Wait::Nothing:
@@ -175,11 +175,19 @@ void Exchange::wait_for(Wait wait, bool progress) {
   }
 }
 
+// The one place where `wait_` changes: a backend's watch counts who waits for a response head.
+void Exchange::set_wait(Wait wait) {
+  if (wait == wait_) return;
+  if (wait_ == Wait::ResponseHead) worker_.backends().at(choice_.backend).heads.over();
+  if (wait == Wait::ResponseHead) worker_.backends().at(choice_.backend).heads.asked(worker_.loop().now());
+  wait_ = wait;
+}
+
 void Exchange::on_timer(Timer& timer) {
   if (&timer == &pace_timer_) return judge_pace();
   if (wait_ == Wait::ClientWrite) return look_at_reader();
   const Wait wait = wait_;
-  wait_ = Wait::Nothing;
+  set_wait(Wait::Nothing);
   WorkerMetrics& metrics = worker_.metrics();
   switch (wait) {
     case Wait::Nothing:

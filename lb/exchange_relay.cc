@@ -280,6 +280,7 @@ Exchange::Step Exchange::begin_response(const ResponseHead& head, std::size_t he
   client_head_bytes_ += block.size() - unsent;
   upstream_keep_alive_ = head.keep_alive && !head.ambiguous && head.framing != BodyFraming::UntilClose;
   head_at_ = worker_.loop().now();
+  backend.heads.answered(head_at_);
   count_status(backend.counters, head.status);
   if (head.status >= 500) note_backend_failed(server_error_text(head.status));
   request_.release_hold();
@@ -328,6 +329,7 @@ Exchange::Step Exchange::begin_tunnel(const ResponseHead& head, std::size_t head
   }
   status_ = head.status;
   head_at_ = worker_.loop().now();
+  backend.heads.answered(head_at_);
   count_status(backend.counters, head.status);
   note_backend_succeeded();
   count(backend.counters.bytes_out, request_.total_sent());

@@ -120,6 +120,7 @@ BackendView Router::Impl::view_of(Backend& backend, TransportClass transport, Ti
   view.accepting = backend.accepting.load(relaxed);
   view.ejected = backend.ejected_until_ns.load(relaxed) > now.time_since_epoch().count();
   view.resting = backend.resting.load(relaxed);
+  view.stalled = backend.stalled(now);
   view.memory_blocked = backend.memory_blocked.load(relaxed);
   view.weight = backend.weight.load(relaxed);
   view.in_flight = backend.slots.taken();

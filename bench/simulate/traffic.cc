@@ -96,6 +96,7 @@ void Simulation::send(Request& request, const lb::Choice& choice) {
   request.picked = now_;
   ++request.life;
   ++backend(choice.backend).counters.requests;
+  backend(choice.backend).heads.asked(now_);
   ++outcome_.servers[choice.backend].requests;
   if (scaler_) last_busy_[choice.backend] = now_;
   ++bucket_at(now_).picks[choice.backend];
@@ -158,6 +159,7 @@ void Simulation::leave_server(Request& request) {
 
 void Simulation::answer(Request& request) {
   lb::Backend& one = backend(request.backend);
+  one.heads.answered(now_);
   router_.record_latency(request.backend, now_ - request.picked, now_);
   if (request.status >= 500) {
     ++one.counters.responses_5xx;
@@ -206,6 +208,7 @@ void Simulation::retry(Request& request) {
 // The slot and the connection of the last attempt; the slot goes to whoever waits.
 void Simulation::give_back(Request& request) {
   if (scaler_) last_busy_[request.backend] = now_;
+  backend(request.backend).heads.over();
   router_.release_connection(request.backend, kMessage);
   if (line_.waiting_for_slot() != 0 && line_.serve_with(request.backend, now_)) return;
   router_.release_slot(request.backend);

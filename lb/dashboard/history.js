@@ -9,6 +9,7 @@ const States = {
   maintenance: {kind: "wait", sign: "◒", text: "maintenance"},
   ejected: {kind: "bad", sign: "▲", text: "ejected"},
   probation: {kind: "warn", sign: "◐", text: "on probation"},
+  stalled: {kind: "bad", sign: "◇", text: "answers nothing"},
   memory: {kind: "warn", sign: "■", text: "memory guard"},
 };
 

@@ -13,6 +13,7 @@ struct BackendView {
   bool accepting = false;  // its last probe could connect: all that panic asks for
   bool ejected = false;
   bool resting = false;         // to be used only while no other one has room: autoscaler.h
+  bool stalled = false;         // stall_watch.h: it answers nothing
   bool memory_blocked = false;  // either memory guard, hysteresis applied
   bool slot_free = true;        // under backend-cap
   bool connection_free = true;  // under the connection limit of this request's transport

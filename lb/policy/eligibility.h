@@ -13,7 +13,8 @@
 //   no        > 0     yes      no       below   yes   yes         ≥ limit │ OverThreshold
 //   no        > 0     yes      no       below   yes   yes         < limit │ Eligible; Resting if it rests
 //
-// A veto of one term (veto.h) counts as a score over the limit.
+// A backend that answers nothing (stall_watch.h) is as good as ejected; a veto of one term (veto.h) counts as
+// a score over the limit.
 //
 // The verdicts are ordered: a later one is nearer to being eligible, and the best one among all backends says
 // why a request cannot be placed (or, OverThreshold, that it goes by fallback). `draining` stands for every
@@ -47,7 +48,7 @@ constexpr Eligibility eligible(const BackendView& view, double threshold) {
   if (view.draining) return Eligibility::Draining;
   if (view.weight == 0) return Eligibility::NoWeight;
   if (!view.healthy) return Eligibility::Down;
-  if (view.ejected) return Eligibility::Ejected;
+  if (view.ejected || view.stalled) return Eligibility::Ejected;
   if (view.memory_blocked) return Eligibility::Memory;
   if (!view.slot_free) return Eligibility::NoSlot;
   if (!view.connection_free) return Eligibility::NoConnection;

@@ -102,13 +102,14 @@ std::uint32_t prequal_choice(std::span<const BackendView> views, std::span<std::
 // What is overlooked when nothing better is left.
 enum class Overlook : std::uint8_t {
   Nothing,
-  Ejection,
-  IllHealth,  // and ejection
+  Ejection,   // and stalling
+  IllHealth,  // and both
 };
 
 BackendView overlooked(BackendView view, Overlook overlook) {
   view.healthy = view.healthy || (overlook == Overlook::IllHealth && view.accepting);
   view.ejected = view.ejected && overlook == Overlook::Nothing;
+  view.stalled = view.stalled && overlook == Overlook::Nothing;
   return view;
 }
 

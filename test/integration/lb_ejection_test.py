@@ -101,6 +101,44 @@ class EjectionCase(LbCase):
         wait_until(lambda: self.ejected(balancer) == [name], 10, f"the ejection of {name}")
 
 
+class Stalling(EjectionCase):
+    """A backend that takes requests and answers its checks, and nothing else."""
+
+    def test_one_that_stops_answering_is_left_before_anything_times_out(self):
+        stuck, passed = threading.Event(), threading.Event()
+        self.addCleanup(passed.set)
+
+        def answer(connection, request):
+            connection.body(request)
+            if stuck.is_set():
+                passed.wait(60)
+            connection.send(OK)
+
+        def at_once(connection, request):
+            connection.body(request)
+            connection.send(OK)
+
+        a, b, d = self.scripted(at_once, "a"), self.scripted(at_once, "b"), self.scripted(answer, "d")
+        balancer = self.balancer(a, b, d, policy="round_robin", workers=2)
+        caught = self.load(balancer, 8)
+        wait_until(lambda: balancer.backend("d")["counters"]["responses"]["2xx"] >= 10, 20, "answers of d")
+        stuck.set()
+        wait_until(lambda: balancer.backend("d")["state"] == "stalled", 20, "the stall to be seen")
+        self.assertTrue(balancer.backend("d")["healthy"])
+        asked = balancer.backend("d")["counters"]["requests"]
+        load = self.load(balancer, 4)
+        load.mark()
+        wait_until(lambda: load.total() >= 200, 30, "answers of the others")
+        # A worker whose turn began before the stall may have given it one more.
+        self.assertLessEqual(balancer.backend("d")["counters"]["requests"] - asked, 2)
+        stuck.clear()
+        passed.set()
+        wait_until(lambda: balancer.backend("d")["state"] == "ready", 20, "its return")
+        caught.stop()
+        self.assertEqual(set(load.stop()), {200})
+        self.assertEqual((balancer.metrics()["ejections"]["total"], balancer.metrics()["requests"]["failed"]), (0, 0))
+
+
 class FailingFast(EjectionCase):
     """LB-14: a server that fails at once is no magnet, whatever the policy."""
 
