@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How the tracked code is typed: width of lines, white space, left-over markers. Prints each breach and exits 1 when there
-is one. What may include what, sizes of files and sleeps in tests are check_includes.py's."""
+"""How the tracked code is typed: width of lines, white space, left-over markers; and that the tour of it stays short. Prints
+each breach and exits 1 when there is one. What may include what, sizes of files and sleeps in tests are check_includes.py's."""
 
 import os
 import re
@@ -10,6 +10,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 CODE = (".cc", ".h", ".py", ".sh")
 WIDTH = 130  # clang-format holds C++ at 110; strings, and lines of shell, may reach a little further
+TOUR, TOUR_LINES = "ARCHITECTURE.md", 200
 MARKER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b(?!.*issue \d)")
 
 
@@ -51,6 +52,10 @@ def main():
             for number, what in breaches(file.read()):
                 print(f"{name}:{number}: {what}")
                 count += 1
+    with open(os.path.join(ROOT, TOUR), encoding="utf-8") as file:
+        if (lines := sum(1 for _ in file)) > TOUR_LINES:
+            print(f"{TOUR}: {lines} lines, more than the {TOUR_LINES} that a newcomer reads")
+            count += 1
     sys.exit(1 if count else 0)
 
 
