@@ -66,6 +66,8 @@ Result<std::optional<AdminAnswer>> answer_in(const Address& address, std::string
   if (parsed.status == ParseStatus::Bad || head->framing == BodyFraming::Chunked)
     return broken(address, "what answers is no balancer");
   const bool counted = head->framing == BodyFraming::Length;
+  if (counted && head->content_length > AdminClient::kMaxAnswerBytes)
+    return broken(address, "the answer is too long to be a balancer's");
   const std::string_view body = bytes.substr(std::min(bytes.size(), parsed.head_bytes));
   const bool whole =
       parsed.status == ParseStatus::Complete &&

@@ -14,6 +14,7 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr std::size_t kColumns = 10;
+constexpr std::string_view kForeign = "the answer is none of a balancer's";
 using Row = std::array<std::string, kColumns>;
 
 // `text` is UTF-8, as the parser has checked: what follows a C2 is there. U+0080 to U+009F are controls, too.
@@ -80,7 +81,7 @@ Result<void> with_json(std::string_view text, std::string_view needed, Use&& use
   dom::element json;
   if (parser.parse(simdjson::padded_string(text)).get(json) != simdjson::SUCCESS || !json.is_object() ||
       json.at_pointer(needed).error() != simdjson::SUCCESS) {
-    return Error{"the answer is none of a balancer's"};
+    return Error{std::string(kForeign)};
   }
   use(json);
   return {};
@@ -117,6 +118,7 @@ std::string joined(const std::vector<std::string>& names) {
 
 Result<CtlStatus> read_ctl_status(std::string_view text) {
   CtlStatus out;
+  bool sound = false;
   auto read = with_json(text, "/backends", [&](const dom::element& json) {
     out.status = text_at(json, "/status");
     out.version = text_at(json, "/version");
@@ -128,10 +130,15 @@ Result<CtlStatus> read_ctl_status(std::string_view text) {
     out.predecessor_drains =
         json.at_pointer("/predecessor_drains").get(drains) == simdjson::SUCCESS && drains;
     dom::array backends;
-    if (json.at_pointer("/backends").get(backends) != simdjson::SUCCESS) return;
-    for (const dom::element backend : backends) out.backends.push_back(backend_in(backend));
+    sound = json.at_pointer("/backends").get(backends) == simdjson::SUCCESS;
+    if (!sound) return;
+    for (const dom::element backend : backends) {
+      sound = sound && backend.is_object();
+      out.backends.push_back(backend_in(backend));
+    }
   });
   if (!read) return read.error();
+  if (!sound) return Error{std::string(kForeign)};
   return out;
 }
 

@@ -202,7 +202,7 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
       log.error("the pid file can't be written", {log_key("error", written.error().text)});
   });
   Upgrade upgrade(loop, timers, sources, more_listeners, admin ? &*admin : nullptr,
-                  autoscale ? &*autoscale : nullptr, predecessor, events, shared, lifecycle);
+                  autoscale ? &*autoscale : nullptr, predecessor, events, shared, lifecycle, reloads);
   Signals handler(lifecycle, reloader, upgrade, shared);
   SignalSource signals(loop, {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}, handler);
 

@@ -1,4 +1,5 @@
-// ReloadFigures: how reloads went, for pages and metrics. Written on the control thread, read by any.
+// ReloadFigures: how reloads and upgrades went, for pages and metrics. Reloads write on the control thread,
+// upgrades on the main one; read by any.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@ namespace dlb::lb {
 struct ReloadFigures {
   std::atomic<std::uint64_t> succeeded{0};
   std::atomic<std::uint64_t> failed{0};
+  std::atomic<std::uint64_t> failed_upgrades{0};  // SIGUSR2 whose new process did not become ready
   // The last one is not through: backends are to be checked, or workers to take it over.
   std::atomic<bool> settling{false};
   LastError last_error;  // of the last one that was refused

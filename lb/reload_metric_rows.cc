@@ -19,6 +19,10 @@ constexpr MetricRow kReloadRows[] = {
                                  .labels = "result=\"failed\"",
                                  .json = "config.reloads.failed",
                                  .help = "Times SIGHUP had the configuration read again."}),
+    metric<kFigure<&F::failed_upgrades>>(
+        {.name = "dlb_upgrades_failed_total",
+         .json = "config.upgrades_failed",
+         .help = "Times SIGUSR2 started a process that did not become ready."}),
     metric<&LbTotals::generation>({.name = "dlb_config_generation",
                                    .kind = MetricKind::Gauge,
                                    .json = "config.generation",

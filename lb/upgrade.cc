@@ -91,7 +91,7 @@ TakenOver TakenOver::from_environment() {
 
 Upgrade::Upgrade(EventLoop& loop, TimerHeap& timers, const OptionSources& sources, std::vector<int> more,
                  AdminServer* admin, Autoscale* autoscale, const Predecessor& predecessor,
-                 BackendEvents& events, Shared& shared, Lifecycle& lifecycle)
+                 BackendEvents& events, Shared& shared, Lifecycle& lifecycle, ReloadFigures& figures)
     : loop_(loop),
       sources_(sources),
       more_(std::move(more)),
@@ -101,6 +101,7 @@ Upgrade::Upgrade(EventLoop& loop, TimerHeap& timers, const OptionSources& source
       events_(events),
       shared_(shared),
       lifecycle_(lifecycle),
+      figures_(figures),
       program_(own_program(sources.argv[0])),
       timer_(timers, *this) {}
 
@@ -233,6 +234,7 @@ bool Upgrade::abandon() {
 }
 
 void Upgrade::failed(std::string_view why) {
+  ++figures_.failed_upgrades;
   shared_.log.error("upgrade failed, this process goes on", {{"reason", why}});
   end_child();
   forget();

@@ -23,6 +23,7 @@
 #include "lb/backend_events.h"
 #include "lb/lifecycle.h"
 #include "lb/predecessor.h"
+#include "lb/reload_figures.h"
 #include "lb/reloader.h"
 #include "lb/shared.h"
 
@@ -47,7 +48,7 @@ class Upgrade final : public EventHandler, public HeapTimerHandler {
   // takes; null: there is none. `autoscale`: likewise.
   Upgrade(EventLoop& loop, TimerHeap& timers, const OptionSources& sources, std::vector<int> more,
           AdminServer* admin, Autoscale* autoscale, const Predecessor& predecessor, BackendEvents& events,
-          Shared& shared, Lifecycle& lifecycle);
+          Shared& shared, Lifecycle& lifecycle, ReloadFigures& figures);
   Upgrade(const Upgrade&) = delete;
   Upgrade& operator=(const Upgrade&) = delete;
   ~Upgrade();
@@ -81,6 +82,7 @@ class Upgrade final : public EventHandler, public HeapTimerHandler {
   BackendEvents& events_;
   Shared& shared_;
   Lifecycle& lifecycle_;
+  ReloadFigures& figures_;
   const std::string program_;  // the file that this process was started from
   HeapTimer timer_;
   Fd socket_;  // to the new process, for as long as there is one

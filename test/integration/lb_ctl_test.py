@@ -180,6 +180,9 @@ class Ctl(LbCase):
         elsewhere = self.scripted(respond=b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
         code, out, _ = run([program("lb"), "ctl", "status", "--json", "--admin-listen", f"127.0.0.1:{elsewhere.port}"])
         self.assertEqual((code, json.loads(out)["error"]), (UNREACHABLE, "unreachable"))
+        endless = self.scripted(respond=b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{")
+        code, _, err = run([program("lb"), "ctl", "status", "--admin-listen", f"127.0.0.1:{endless.port}"])
+        self.assertEqual((code, "too long" in err), (UNREACHABLE, True), err)
         balancer = self.balancer(self.scripted(name="a"))  # its public port is no admin listener, its backend neither
         for command in (["drain", "a"], ["reload"], ["status", "a"]):
             code, _, err = run([program("lb"), "ctl", *command, "--admin-listen", f"127.0.0.1:{balancer.port}"])

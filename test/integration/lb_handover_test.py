@@ -256,7 +256,7 @@ class Upgrades(Case):
             file.write("nonsense = 1\n")
         with Traffic(balancer) as traffic:
             balancer.signal(signal.SIGUSR2)
-            wait_until(lambda: "upgrade failed" in balancer.log(), 20, "the failure")
+            wait_until(lambda: balancer.metrics()["config"]["upgrades_failed"] == 1, 20, "the failure")
             traffic.goes_on()
         self.assertEqual(processes.pid(), balancer.pid)
         balancer.configure(balancer.backends)

@@ -34,6 +34,9 @@ TEST_CASE("what is no balancer's answer is told from one") {
     CHECK_FALSE(read_ctl_reload(text).has_value());
     CHECK(read_ctl_error(text).code.empty());
   }
+  for (const char* text :
+       {R"({"backends":{}})", R"({"backends":[1,null]})", R"({"backends":[{"id":"a"},[]]})"})
+    CHECK_FALSE(read_ctl_status(text).has_value());
   CHECK(read_ctl_error(R"({"error":"x","detail":"y\nz"})").detail == "y?z");
   CHECK(read_ctl_error(R"({"error":"x","detail":"\u009b31m\u0080\u007f\u00a0é"})").detail == "?31m??\u00a0é");
 }
