@@ -163,7 +163,7 @@ class alignas(64) Backend {
   // words.
   alignas(64) std::atomic<double> latency_us{0};
   std::atomic<std::int64_t> latency_at_ns{0};
-  StallWatch heads;  // message and feed exchanges that wait for a response head
+  StallWatch heads;  // exchanges that wait for a connect or a response head
 
   // For `peak_ewma` and `adaptive`: lb/policy/peak_latency.h, veto.h. For `weighted_round_robin`:
   // weighted_turn.h.

@@ -175,12 +175,15 @@ void Exchange::wait_for(Wait wait, bool progress) {
   }
 }
 
-// The one place where `wait_` changes: a backend's watch counts who waits for a response head.
+// The one place where `wait_` changes: a backend's watch counts who waits for a connect or a response head.
 void Exchange::set_wait(Wait wait) {
-  if (wait == wait_) return;
-  if (wait_ == Wait::ResponseHead) worker_.backends().at(choice_.backend).heads.over();
-  if (wait == Wait::ResponseHead) worker_.backends().at(choice_.backend).heads.asked(worker_.loop().now());
+  const auto watched = [](Wait one) { return one == Wait::Connect || one == Wait::ResponseHead; };
+  const bool before = watched(wait_);
   wait_ = wait;
+  if (before == watched(wait)) return;
+  StallWatch& heads = worker_.backends().at(choice_.backend).heads;
+  if (before) return heads.over();
+  heads.asked(worker_.loop().now());
 }
 
 void Exchange::on_timer(Timer& timer) {

@@ -2,7 +2,7 @@
 // (L12). A process whose worker threads are stuck goes on taking connections, and often passes its checks; a
 // policy that does not go by load sends it its share for a whole backend-timeout.
 //
-//   exchanges that wait for a response head │ no head from it for          │ stalled
+//   exchanges that wait for connect or head │ no head from it for          │ stalled
 //   ────────────────────────────────────────┼──────────────────────────────┼────────
 //   fewer than kStallExchanges              │ any                          │ no
 //   that many or more                       │ < floor and < factor × usual │ no
@@ -29,7 +29,7 @@ inline constexpr double kStallFactor = 10;
 
 class StallWatch {
  public:
-  // An exchange waits for its response head from now on.
+  // An exchange waits for its connect or its response head from now on.
   void asked(TimePoint now) {
     if (awaiting_.fetch_add(1, std::memory_order_relaxed) == 0) answered(now);
   }
