@@ -103,18 +103,20 @@ Result<void> finish_autoscale_options(const LoadedOptions& loaded, Options& opti
 }
 
 Result<void> check_autoscale_backends(const LoadedOptions& loaded, const Options& options) {
-  const AutoscaleOptions& scale = options.autoscale;
-  if (!scale.on()) return {};
-  for (const BackendOption& backend : options.backends) {
+  const std::string clash = autoscale_clash(options.autoscale, options.backends);
+  if (clash.empty()) return {};
+  return loaded.at("autoscale-ports", clash);
+}
+
+std::string autoscale_clash(const AutoscaleOptions& options, std::span<const BackendOption> backends) {
+  if (!options.on()) return {};
+  for (const BackendOption& backend : backends) {
     const int port = backend.address.is_unix() ? 0 : backend.address.port();
-    const bool there = backend.address.is_loopback() && port >= scale.first_port && port <= scale.last_port;
-    if (!there && !backend.id.starts_with("auto-")) continue;
-    return loaded.at(
-        "autoscale-ports",
-        there ? fmt::format("backend \"{}\" is at port {}, which is one of {}", backend.id, port, scale.ports)
-              : fmt::format("backend \"{}\": auto-PORT is what instances are called, give it "
-                            "another id",
-                            backend.id));
+    if (backend.address.is_loopback() && port >= options.first_port && port <= options.last_port)
+      return fmt::format("backend \"{}\" is at port {}, which is one of {}", backend.id, port, options.ports);
+    if (backend.id.starts_with("auto-"))
+      return fmt::format("backend \"{}\": auto-PORT is what instances are called, give it another id",
+                         backend.id);
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,10 @@ inline constexpr OptionRow kAutoscaleRows[] = {
 Result<void> finish_autoscale_options(const LoadedOptions& loaded, Options& options);
 // Likewise, when the backends are known: none may have an instance's name or place.
 Result<void> check_autoscale_backends(const LoadedOptions& loaded, const Options& options);
+
+// Why `backends`, those of a file, can't stand beside instances: one has an instance's name or place. Empty:
+// they can.
+std::string autoscale_clash(const AutoscaleOptions& options, std::span<const BackendOption> backends);
 
 // A command in words: split at blanks, what stands in '…' or "…" taken together.
 Result<std::vector<std::string>> split_command(std::string_view text);

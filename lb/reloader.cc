@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "common/cgroup.h"
 #include "common/service_manager.h"
+#include "lb/autoscale_options.h"
 #include "lb/backend_changes.h"
 #include "lb/descriptors.h"
 #include "lb/worker.h"
@@ -143,12 +145,16 @@ void Reloader::take(ReadConfiguration& read) {
   const auto current = shared_.configuration.current();
   const Options& before = *current->options;
   for (const std::string& warning : read.warnings) shared_.log.warn(warning);
+  const std::size_t of_the_file = read.options->backends.size();
   read.options->backends.insert(read.options->backends.end(), instances_.begin(), instances_.end());
   const OptionChanges changes = settle_options(before, *read.options);
   if (read.options->backends.empty() && !read.options->autoscale.on()) {
     read.error = "no backends: [autoscale] in their place takes a restart";
     return refuse(read);
   }
+  // The file may have been judged as one without [autoscale], which stays.
+  read.error = autoscale_clash(read.options->autoscale, std::span(read.options->backends).first(of_the_file));
+  if (!read.error.empty()) return refuse(read);
   const std::shared_ptr<const Options> after = std::move(read.options);
   BackendChanges backends = change_backends(current->backends, before, *after, seen_by_all());
 

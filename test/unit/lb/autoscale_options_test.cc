@@ -67,6 +67,18 @@ TEST_CASE("what makes no sense is told") {
   CHECK(error_of({kCommand, ports, "--backends=127.0.0.1:7005"}).empty());
 }
 
+TEST_CASE("a backend of the file has no instance's name or place") {
+  Options scaled;
+  REQUIRE(load({kCommand, "--autoscale-ports=7001-7004"}, scaled).empty());
+  std::vector<BackendOption> backends = {instance_backend(9)};
+  CHECK(autoscale_clash(scaled.autoscale, backends).find("give it another id") != std::string::npos);
+  CHECK(autoscale_clash({}, backends).empty());
+  backends.front().id = "a";
+  CHECK(autoscale_clash(scaled.autoscale, backends).empty());
+  backends.push_back(instance_backend(7004));
+  CHECK(autoscale_clash(scaled.autoscale, backends).find("is one of 7001-7004") != std::string::npos);
+}
+
 TEST_CASE("a reload changes limits and times; to turn it on or off, or another command, takes a restart") {
   Options before, after, off;
   REQUIRE(load({kCommand, "--autoscale-ports=7001-7004", "--autoscale-min=2"}, before).empty());
