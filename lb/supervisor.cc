@@ -162,8 +162,10 @@ class Supervisor {
   void reap() {
     int status = 0;
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-      const auto found = std::ranges::find(children_, pid, &Child::pid);
-      if (found == children_.end() || found->left) continue;  // somebody's orphan
+      // One that has left may have had the same number before.
+      const auto found =
+          std::ranges::find_if(children_, [pid](const Child& one) { return one.pid == pid && !one.left; });
+      if (found == children_.end()) continue;  // somebody's orphan
       found->left = true;
       found->status = status;
       changed_ = true;
