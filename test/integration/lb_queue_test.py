@@ -134,7 +134,7 @@ class Queue(LbCase):
     def test_a_client_that_leaves_the_queue_is_never_delivered(self):
         """LB-23 in the queue, by RST and by FIN of a whole close."""
         a = self.scripted(self.held.handler)
-        balancer = self.balancer(a, backend_cap=1)
+        balancer = self.balancer(a, backend_cap=1, workers=1)  # a line is a worker's own
         clients = self.hold(balancer, 4)
         clients[1].reset()
         wait_until(lambda: balancer.metrics()["queue"]["waiting"] == 2, 5, "it to leave the queue")
