@@ -92,7 +92,10 @@ Autoscale::Autoscale(AutoscaleStart start, const OptionSources& sources, Control
   const auto configuration = shared_.configuration.current();
   std::vector<BackendOption> rows;
   for (const SupervisedChild& child : start.children) {
-    if (child.state == ChildState::Exited) continue;
+    if (child.state == ChildState::Exited) {  // its port is free for another
+      std::ignore = link_.send({.kind = Request::Forget, .number = child.port});
+      continue;
+    }
     Instance one{.port = child.port, .pid = child.pid, .confirmed = true};
     const std::string id = instance_backend(child.port).id;
     for (const std::uint32_t index : configuration->backends.members()) {
@@ -128,6 +131,7 @@ void Autoscale::on_mail(AutoscaleMail) {
   frozen_ = false;
   stop_timer_.arm_at(control_.loop().now());
   std::ignore = link_.send({.kind = Request::List});  // what the other process has been told is lost here
+  hear();  // what has come meanwhile, its end too, brings no edge any more
 }
 
 void Autoscale::end() {
@@ -141,6 +145,10 @@ void Autoscale::end() {
 
 void Autoscale::on_events(std::uint32_t) {
   const std::lock_guard lock(mutex_);
+  hear();
+}
+
+void Autoscale::hear() {
   if (frozen_ || !link_) return;
   bool gone = false;
   const auto state = link_.receive(gone);
@@ -285,6 +293,7 @@ void Autoscale::carry_out(const AutoscaleAction& action) {
       break;
     case Kind::Replace:
       if (one->been_up) figures_.replacements.fetch_add(1, kRelaxed);
+      one->replaced = true;
       std::ignore = drain(*one, true);
       break;
     case Kind::Stop:
@@ -365,13 +374,15 @@ void Autoscale::leave(Instance& instance) {
   stop_timer_.arm_at(control_.loop().now());
 }
 
-// A worker that has taken the configuration over has placed its last request there.
+// A worker that has taken the configuration over has placed its last request there; what it placed when
+// nothing ran on it any more is waited for, until the Autoscaler has it killed.
 void Autoscale::finish_stops() {
   if (frozen_) return;  // the new process finds it running, and decides anew
   bool waiting = false;
   for (Instance& one : instances_) {
     if (one.stop != Stop::Leaving) continue;
-    if (reloader_.seen_by_all() < one.left_with) {
+    const bool runs = !one.replaced && one.backend != nullptr && runs_something(*one.backend);
+    if (runs || reloader_.seen_by_all() < one.left_with) {
       waiting = true;
       continue;
     }

@@ -9,7 +9,7 @@
 //
 // An upgrade freezes it: the new process finds the instances by asking the supervisor, whose socket it has
 // been handed; when it fails, this one asks too and goes on. While the process drains nothing is decided; at
-// its end the instances are ended, unless another has taken over.
+// its end the instances are ended, unless another has taken over, or this one never has.
 #pragma once
 
 #include <cstdint>
@@ -75,6 +75,7 @@ class Autoscale final : public HeapTimerHandler, public EventHandler, public Mai
     int pid = 0;
     bool confirmed = false;  // the supervisor has told of it
     bool been_up = false;
+    bool replaced = false;  // it is stopped whatever runs on it
     Stop stop = Stop::No;
     std::uint64_t left_with = 0;         // the serial of the configuration that is without it
     std::shared_ptr<Backend> backend{};  // also when it is in no configuration any more
@@ -83,6 +84,7 @@ class Autoscale final : public HeapTimerHandler, public EventHandler, public Mai
 
   void turn();
   void take_state(const std::vector<SupervisedChild>& children);
+  void hear();
   void note_ended(const Instance& instance, const std::string& how);
   void lose_supervisor();
   void listen();

@@ -195,7 +195,9 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   TimerHeap timers(loop);
   Lifecycle lifecycle(loop, timers, shared, pages);
   PidFile pid_file(first->options->pid_file);
+  bool serving = false;
   lifecycle.when_serving([&] {
+    serving = true;
     predecessor.tell_ready();
     if (admin) admin->start();
     if (auto written = pid_file.write(); !written)
@@ -222,7 +224,8 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   for (const auto& worker : workers) worker->loop().stop();
   for (std::thread& thread : threads) thread.join();
   control.stop();
-  if (autoscale && !lifecycle.handed_over()) autoscale->end();
+  // They are the process' that accepts: not of one that ends before it has taken over.
+  if (autoscale && !lifecycle.handed_over() && (serving || !predecessor.was_there())) autoscale->end();
   // The successor may be just about to write it; looking whose it is and removing it would be two steps.
   if (lifecycle.handed_over()) pid_file.leave();
   log.info("balancer stopped", {{"connections_cut", lifecycle.connections_cut()}});

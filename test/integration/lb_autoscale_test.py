@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+from types import SimpleNamespace
 
 from case import Case, main
 from ports import free_port_base
@@ -81,6 +82,17 @@ def parent_of(pid):
         return int(file.read().rsplit(") ", 1)[1].split()[1])
 
 
+def child_of(parent, name):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+                if file.read().strip() == name and parent_of(pid) == parent:
+                    return int(pid)
+        except OSError:
+            continue
+    raise AssertionError(f"no {name} of {parent}")
+
+
 class Autoscale(Case):
     def test_processes_follow_the_load_and_end_with_the_balancer(self):
         one = Instances(self, FIXTURE + " --service 'fixed 10ms'", max=3).start()
@@ -135,6 +147,35 @@ class Autoscale(Case):
         one.wait_serving(1)
         one.lb.kill()
         one.wait_none()
+
+    def test_an_upgrade_that_fails_leaves_the_instances_and_what_has_become_of_them_is_noticed(self):
+        one = Instances(self, FIXTURE, replace_after="1m").start()
+        one.wait_serving(1)
+        before = one.serving()[0]
+        # Turning autoscaling off takes a restart, so what stands in its place must not be one of its instances.
+        one.lb.configure([SimpleNamespace(name=before["id"], url="http://127.0.0.1:1")])
+        self.assertIn(before["id"], one.lb.reload(ok=False)["last_error"]["text"])
+        self.assertEqual(len(one.lb.status()["backends"]), 1)
+
+        one.lb.configure([], extra=table(one.command, one.settings))
+        port = int(before["id"].removeprefix("auto-"))
+        self.assertEqual(fetch(port, "/fixture?health=down", "POST").status, 200)
+        wait_until(lambda: not one.lb.backend(before["id"])["healthy"], 20, "its checks to fail")
+        one.lb.signal(signal.SIGUSR2)  # the new process waits for one that is healthy
+        wait_until(lambda: one.lb.log().count("balancer started") == 2, 20, "the new process")
+        os.kill(child_of(one.lb.pid, "lb"), signal.SIGTERM)
+        wait_until(lambda: "upgrade failed" in one.lb.log(), 20, "its end")
+        self.assertEqual(one.processes(), [before["pid"]])
+
+        os.remove(one.lb.config_path)
+        os.mkfifo(one.lb.config_path)
+        one.lb.signal(signal.SIGUSR2)
+        with open(one.lb.config_path, "w", encoding="utf-8") as config:  # as soon as the new process reads it
+            os.kill(parent_of(before["pid"]), signal.SIGKILL)
+            wait_until(lambda: before["pid"] not in one.processes(), 20, "the instance to be gone")
+            config.write("nonsense = 1\n")
+        wait_until(lambda: one.serving() and one.serving()[0]["pid"] not in (0, before["pid"]), 20, "another instance")
+        one.wait_serving(1)
 
     def test_a_start_that_fails_is_tried_again_later_at_a_port_that_is_free(self):
         one = Instances(self, "sh -c 'exit 3' {port}", start_timeout="200ms")
