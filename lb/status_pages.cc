@@ -61,6 +61,7 @@ std::string_view eligibility_of(const Backend& backend, const StatusView& view, 
   axes.healthy = backend.healthy.load(kRelaxed);
   axes.ejected = backend.ejected_until_ns.load(kRelaxed) > view.now.time_since_epoch().count();
   axes.resting = backend.resting.load(kRelaxed);
+  axes.stalled = backend.stalled(view.now);
   axes.memory_blocked = backend.memory_blocked.load(kRelaxed);
   axes.weight = backend.weight.load(kRelaxed);
   axes.in_flight = backend.slots.taken();

@@ -163,6 +163,11 @@ TEST_CASE(
   CHECK(status.text("/config/backend-timeout") == "15s");
   CHECK(status.text("/config/backend/0/id") == "sys2");
   CHECK(status.text("/config/feed-paths/0") == "/feed");
+
+  for (std::uint32_t i = 0; i < kStallExchanges; ++i) backend.heads.asked(at(9s));
+  Json later(status_json(scene.view()));
+  CHECK(later.text("/backends/0/state") == "stalled");
+  CHECK(later.text("/backends/0/eligibility") == "ejected");
 }
 
 TEST_CASE("backend states by precedence of their axes") {
