@@ -130,8 +130,8 @@ void Reloader::begin_reading() {
 }
 
 void Reloader::refuse(const ReadConfiguration& read) {
-  figures_.failed.fetch_add(1, kRelaxed);
   figures_.last_error.set(read.error, wall_now_us());
+  figures_.failed.fetch_add(1, std::memory_order_release);  // whoever sees it counted finds the error
   if (read.certificate_bad && shared_.certificates != nullptr) shared_.certificates->note_refused();
   shared_.log.error("reload refused: the configuration in force stays", {log_key("error", read.error)});
   end({.error = read.error});

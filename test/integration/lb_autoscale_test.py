@@ -124,6 +124,7 @@ class Autoscale(Case):
             first = one.lb.status()["pid"]
             one.lb.signal(signal.SIGUSR2)
             wait_until(lambda: one.lb.status()["pid"] != first, 20, "the new process to answer")
+            one.wait_serving(2)  # it may not have had its first turn yet
             self.assertEqual({instance["id"]: instance["pid"] for instance in one.serving()}, kept)
             traffic.goes_on(50)
         self.assertEqual(one.lb.wait(), 0)  # the first has drained; its instances are the second's
@@ -140,8 +141,8 @@ class Autoscale(Case):
         """What a shell in between has started ends too."""
         one = Instances(self, f"sh -c '{FIXTURE} & sleep 9999.{{port}} & wait'").start()
         one.wait_serving(1)
-        before = set(one.processes())
-        self.assertEqual(len(before), 2)  # the server and the sleep
+        # The server and the sleep, which the shell may be about to start.
+        before = set(wait_until(lambda: len(one.processes()) == 2 and one.processes(), 20, "both processes"))
         os.kill(parent_of(one.serving()[0]["pid"]), signal.SIGKILL)
         wait_until(lambda: not before & set(one.processes()), 20, "the supervisor's instance to be gone")
         one.wait_serving(1)
