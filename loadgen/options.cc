@@ -66,6 +66,11 @@ constexpr OptionRow kRows[] = {
                                 "byte-equal; switches verify-feed on."}),
     option<&Options::max_errors>(
         "max-errors", {.unit = "N or P%", .help = "Failed operations that still let the run pass."}),
+    option<&Options::fail>("fail", {.unit = "thresholds",
+                                    .help = "What the run must have reached, such as p99(post)<50ms, "
+                                            "errors<0.1%, lost==0: see below. One on errors takes the "
+                                            "place of max-errors, one on lost, duplicated or altered "
+                                            "switches verify-feed on."}),
     option<&Options::metrics_interval>(
         "metrics-interval",
         {.min = milliseconds(50), .max = hours(1), .help = "Progress is shown this often."}),
@@ -113,6 +118,25 @@ Result<ErrorLimit> parse_error_limit(std::string_view text) {
   return limit;
 }
 
+namespace {
+
+Result<void> finish_thresholds(const LoadedOptions& loaded, Options& options) {
+  std::string list;  // put together again: an option's list is cut at commas
+  for (const std::string& part : options.fail) list += (list.empty() ? "" : ",") + part;
+  auto thresholds = parse_thresholds(list);
+  if (!thresholds) return loaded.at("fail", thresholds.error().text);
+  options.thresholds = std::move(*thresholds);
+  options.fail.clear();
+  for (const Threshold& threshold : options.thresholds) {
+    options.fail.push_back(threshold.text);
+    if (threshold.quantity == Quantity::Errors && !loaded.given("max-errors")) options.max_errors = "100%";
+  }
+  if (need_verification(options.thresholds)) options.verify_feed = true;
+  return {};
+}
+
+}  // namespace
+
 Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
   if (options.url.empty()) return loaded.at("url", "at least one url is needed");
   if (options.requests == 0 && options.duration == Duration::zero()) options.requests = kDefaultRequests;
@@ -136,6 +160,7 @@ Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
   }
   if (!options.verify_urls.empty()) options.verify_feed = true;
   options.mode = mode_of(options.connection_mode);
+  if (auto finished = finish_thresholds(loaded, options); !finished) return finished;
   auto limit = parse_error_limit(options.max_errors);
   if (!limit) return loaded.at("max-errors", limit.error().text);
   options.error_limit = *limit;

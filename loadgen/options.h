@@ -12,6 +12,7 @@
 #include "common/option.h"
 #include "common/result.h"
 #include "loadgen/stage.h"
+#include "loadgen/thresholds.h"
 
 namespace dlb::loadgen {
 
@@ -45,6 +46,7 @@ struct Options {
   bool verify_feed = false;
   std::vector<std::string> verify_urls;
   std::string max_errors = "0";
+  std::vector<std::string> fail;  // one threshold each, after finish_options()
   Duration metrics_interval = std::chrono::seconds(1);
   std::string out_dir = "results";
   std::string experiment = "run";
@@ -52,6 +54,7 @@ struct Options {
   // Made by finish_options().
   ConnectionMode mode = ConnectionMode::Reuse;
   ErrorLimit error_limit;
+  std::vector<Threshold> thresholds;
 };
 
 // The option table of `loadgen`, for load_options(), finish_action() and the README.

@@ -184,6 +184,27 @@ Result<void> write_all(int fd, const std::string& path, std::string_view bytes) 
 
 }  // namespace
 
+std::vector<ThresholdVerdict> judge_thresholds(const RunResult& result, const Recorder& recorder) {
+  Measured measured{recorder, result.elapsed, nullptr};
+  FeedFaults worst;
+  if (result.verification && !result.verification->interrupted) {
+    const Verification& v = *result.verification;
+    bool whole = v.feed.fetched;
+    const auto take = [&](const FeedFaults& faults) {
+      worst.lost = std::max(worst.lost, faults.lost);
+      worst.duplicated = std::max(worst.duplicated, faults.duplicated);
+      worst.altered = std::max(worst.altered, faults.altered);
+    };
+    take(v.feed.summary.faults);
+    for (const CheckedFeed& feed : v.backends) {
+      whole = whole && feed.fetched;
+      take(feed.summary.faults);
+    }
+    if (whole) measured.faults = &worst;
+  }
+  return judge(result.options.thresholds, measured);
+}
+
 std::vector<std::string> failures(const RunResult& result, const Recorder& recorder) {
   std::vector<std::string> reasons;
   if (!result.options.error_limit.allows(recorder.failed(), recorder.done())) {
@@ -194,6 +215,9 @@ std::vector<std::string> failures(const RunResult& result, const Recorder& recor
     reasons.push_back(fmt::format("{} answers named another message's id", recorder.mismatched_answers()));
   }
   if (result.verification && !result.verification->passed()) reasons.emplace_back("the feed is not verified");
+  for (const ThresholdVerdict& verdict : judge_thresholds(result, recorder)) {
+    if (!verdict.held) reasons.push_back(fmt::format("{}: {}", verdict.text, value_text(verdict)));
+  }
   return reasons;
 }
 
@@ -215,7 +239,8 @@ std::string report_json(const RunResult& result, const Recorder& recorder) {
       .field("exit_code", static_cast<int>(exit_code(result, recorder)));
   json.key("failures").begin_array();
   for (const std::string& reason : failures(result, recorder)) json.value(reason);
-  json.end_array();
+  json.end_array().key("thresholds");
+  thresholds_json(json, judge_thresholds(result, recorder));
   config_json(json, result);
   json.key("operations").begin_object();
   json.field("planned", recorder.planned()).field("done", recorder.done()).field("failed", recorder.failed());
@@ -317,6 +342,7 @@ std::string report_text(const RunResult& result, const Recorder& recorder) {
                      result.verification->backends_equal ? "byte-equal" : "DIFFERENT");
     }
   }
+  text += thresholds_text(judge_thresholds(result, recorder));
   for (const std::string& reason : failures(result, recorder)) fmt::format_to(out, "FAILED: {}\n", reason);
   if (result.interrupted) text += "INTERRUPTED: these figures are of a part of the run\n";
   return text;

@@ -21,7 +21,7 @@ enum class ExitCode : int {
   Passed = 0,
   Failed = 1,       // at run time: files that can't be written
   Usage = 2,        // or the target can't be reached at the start
-  NotVerified = 3,  // lost or doubled messages, or more failed operations than allowed
+  NotVerified = 3,  // a threshold or the verification failed, or more operations than allowed
   Interrupted = 130,
 };
 
@@ -37,6 +37,9 @@ struct RunResult {
   std::uint64_t connections_opened = 0;
   std::optional<Verification> verification;
 };
+
+// The thresholds of the options, judged.
+std::vector<ThresholdVerdict> judge_thresholds(const RunResult& result, const Recorder& recorder);
 
 // Why the run failed, one sentence each; empty when it passed (or was interrupted).
 std::vector<std::string> failures(const RunResult& result, const Recorder& recorder);

@@ -116,6 +116,22 @@ TEST_CASE("chat options: a name is needed, and is one that the server takes") {
   CHECK_FALSE(fault({"--username", "A", "--insecure", "--ca", "x"}).empty());
 }
 
+TEST_CASE("thresholds: commas, semicolons and repetition add up; an error names option and column") {
+  const Loaded several = load({"-fail", "p99(post)<50ms,errors<0.1%", "-fail", "rate > 10; 5xx==0"});
+  CHECK(several.error.empty());
+  CHECK(several.options.fail ==
+        std::vector<std::string>{"p99(post)<50ms", "errors<0.1%", "rate > 10", "5xx==0"});
+  CHECK(several.options.thresholds.size() == 4);
+  CHECK_FALSE(several.options.verify_feed);
+  CHECK(several.options.error_limit.allows(100, 100));
+  CHECK_FALSE(load({"-fail", "errors<5", "-max-errors", "2"}).options.error_limit.allows(3, 100));
+  CHECK_FALSE(load({"-fail", "rate>5"}).options.error_limit.allows(1, 100));
+  CHECK(load({"-fail", "lost==0"}).options.verify_feed);
+  const std::string error = load({"-fail", "errors<1,p97(post)<1s"}).error;
+  CHECK(error.find("--fail") != std::string::npos);
+  CHECK(error.find("column 10") != std::string::npos);
+}
+
 TEST_CASE("the error limit is a number or a share of what was done") {
   CHECK(parse_error_limit("0")->allows(0, 100));
   CHECK_FALSE(parse_error_limit("0")->allows(1, 100));

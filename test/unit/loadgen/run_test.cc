@@ -291,6 +291,20 @@ TEST_CASE("failed messages are ambiguous, and counted against max-errors") {
   CHECK(bool(json["verification"]["passed"]));
 }
 
+TEST_CASE("a threshold that does not hold fails the run, and the report says which") {
+  FakeChat chat;
+  RunBench bench;
+  bench.options.url = {chat.url()};
+  bench.options.thresholds = *parse_thresholds("errors==0,lost==0,max(post)<0");
+  CHECK(bench.execute() == ExitCode::NotVerified);
+  const auto json = bench.report();
+  CHECK(bool(json["thresholds"].at(0)["held"]));
+  CHECK(bool(json["thresholds"].at(1)["held"]));
+  CHECK_FALSE(bool(json["thresholds"].at(2)["held"]));
+  CHECK(bench.printed.find("  pass  lost==0 ") != std::string::npos);
+  CHECK(bench.printed.find("FAILED: max(post)<0: ") != std::string::npos);
+}
+
 TEST_CASE("feeds of backends must be byte-equal") {
   FakeChat chat;
   RunBench bench;
