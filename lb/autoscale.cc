@@ -10,6 +10,7 @@
 
 #include "lb/autoscale_options.h"
 #include "lb/handover.h"
+#include "lb/instance_mark.h"
 
 namespace dlb::lb {
 namespace {
@@ -227,7 +228,9 @@ void Autoscale::lose_supervisor() {
   link_.bury();
   for (const Instance& one : instances_) {
     note_ended(one, "with the supervisor");
-    if (one.pid > 0) ::kill(-one.pid, SIGKILL);  // what a shell in between has started
+    if (one.pid <= 0) continue;
+    ::kill(-one.pid, SIGKILL);  // what a shell in between has started
+    for (const int pid : marked_processes(instance_mark(one.port, one.pid))) ::kill(pid, SIGKILL);
   }
   instances_.clear();
   publish();

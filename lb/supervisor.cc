@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "lb/instance_mark.h"
 #include "lb/supervisor_protocol.h"
 
 namespace dlb::lb {
@@ -31,7 +32,7 @@ constexpr Duration kGrace = std::chrono::seconds(10);  // until the balancer say
 constexpr Duration kSweep = std::chrono::seconds(2);   // for the very last ones, after SIGKILL
 
 // In the child: nothing of the supervisor is left but standard output and error.
-[[noreturn]] void become(std::vector<std::string>& words, pid_t supervisor) {
+[[noreturn]] void become(std::vector<std::string>& words, std::uint16_t port, pid_t supervisor) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != supervisor) ::_exit(kNotExecuted);
@@ -43,6 +44,8 @@ constexpr Duration kSweep = std::chrono::seconds(2);   // for the very last ones
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  std::string mark = instance_mark(port, ::getpid());
+  ::putenv(mark.data());
   ::execvp(arguments.front(), arguments.data());
   std::fprintf(stderr, "lb: autoscale: %s can't be started: %s\n", arguments.front(), std::strerror(errno));
   ::_exit(kNotExecuted);
@@ -70,6 +73,7 @@ class Supervisor {
  private:
   struct Child : SupervisedChild {
     bool left = false;           // its first process has been reaped
+    bool scattered = false;      // its group is gone, and who has left that has been told to end
     TimePoint kill_at = kNever;  // the group, or what is left of it
   };
 
@@ -143,7 +147,7 @@ class Supervisor {
     std::vector<std::string> words = request.words;
     const pid_t self = ::getpid();
     child.pid = ::fork();
-    if (child.pid == 0) become(words, self);
+    if (child.pid == 0) become(words, child.port, self);
     if (child.pid < 0) {
       child.state = ChildState::Exited;
       child.status = kNotExecuted << 8;
@@ -156,8 +160,18 @@ class Supervisor {
   static void stop(Child& child, int number) {
     if (child.state == ChildState::Exited) return;
     child.state = ChildState::Stopping;
-    ::kill(-child.pid, number);
+    signal_all(child, number);
   }
+
+  // Those that have left the group hear of SIGTERM when the group is gone: its head may want to end them in
+  // its own way.
+  static void signal_all(const Child& child, int number) {
+    ::kill(-child.pid, number);
+    if (number == SIGTERM && !group_gone(child)) return;
+    for (const int pid : marked_processes(instance_mark(child.port, child.pid))) ::kill(pid, number);
+  }
+
+  static bool group_gone(const Child& child) { return ::kill(-child.pid, 0) != 0 && errno == ESRCH; }
 
   void reap() {
     int status = 0;
@@ -172,12 +186,16 @@ class Supervisor {
     }
     for (Child& child : children_) {
       if (!child.left || child.state == ChildState::Exited) continue;
-      if (::kill(-child.pid, 0) != 0 && errno == ESRCH) {
+      const bool group = !group_gone(child);
+      if (!group && marked_processes(instance_mark(child.port, child.pid)).empty()) {
         child.state = ChildState::Exited;
         changed_ = true;
-      } else if (child.kill_at == kNever) {  // its group has lost its head
+      } else if (child.kill_at == kNever ||
+                 (!group && !child.scattered)) {  // it has lost its head, its group
         stop(child, SIGTERM);
-        child.kill_at = monotonic_now() + grace_;
+        child.kill_at = std::min(child.kill_at, monotonic_now() + grace_);
+        child.scattered = !group;
+        changed_ = true;
       }
     }
   }
@@ -186,7 +204,7 @@ class Supervisor {
     const TimePoint now = monotonic_now();
     for (Child& child : children_) {
       if (child.state == ChildState::Exited || now < child.kill_at) continue;
-      ::kill(-child.pid, SIGKILL);
+      signal_all(child, SIGKILL);
       child.kill_at = now + std::chrono::seconds(1);  // and again, for who was just being forked
     }
   }

@@ -5,11 +5,14 @@
 //   balancer's end open ──▶ starts, stops, reaps, tells
 //   last copy closed (drained, or killed) ──▶ SIGTERM to all ──grace──▶ SIGKILL ──▶ exits
 //
-// Each instance is a process group, so that what a shell in between has started ends too, and it counts as
-// ended when the whole group has. Who has left its group comes back to the supervisor as its child
-// (subreaper) and is killed with the rest at the end. Should the supervisor itself be killed, the kernel
-// kills its children. It has every signal blocked: a terminal's ^C or a service manager's SIGTERM is the
-// balancer's to act upon. Standard output and error of instances are the balancer's standard error.
+// Each instance is a process group, so that what a shell in between has started ends too. Who has left that
+// (a daemon) is known by a mark (instance_mark.h); an instance whose first process has ended is ended whole:
+// SIGTERM to its group, then to the others, SIGKILL after the grace, and only then it counts as ended. Who
+// hides from that comes back to the supervisor as its child (subreaper) and is killed at the very end. Should
+// the supervisor itself be killed, the kernel kills its children, and the balancer who is marked.
+//
+// It has every signal blocked: a terminal's ^C or a service manager's SIGTERM is the balancer's to act upon.
+// Standard output and error of instances are the balancer's standard error.
 #pragma once
 
 #include "common/fd.h"

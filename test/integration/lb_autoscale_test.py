@@ -138,12 +138,18 @@ class Autoscale(Case):
         self.assertEqual(one.processes(), [])  # already: it has waited for them
 
     def test_a_killed_balancer_leaves_nobody_behind_nor_does_a_killed_supervisor(self):
-        """What a shell in between has started ends too."""
-        one = Instances(self, f"sh -c '{FIXTURE} & sleep 9999.{{port}} & wait'").start()
+        """What a shell in between has started ends too, and who has gone off as a daemon."""
+        daemon = "(setsid sh -c \"trap : TERM; while :; do sleep 9998.{port}; done\" &)"
+        one = Instances(self, f"sh -c '{FIXTURE} & sleep 9999.{{port}} & {daemon}; wait'").start()
         one.wait_serving(1)
-        # The server and the sleep, which the shell may be about to start.
-        before = set(wait_until(lambda: len(one.processes()) == 2 and one.processes(), 20, "both processes"))
-        os.kill(parent_of(one.serving()[0]["pid"]), signal.SIGKILL)
+        before = set(wait_until(lambda: len(one.processes()) == 3 and one.processes(), 20, "server, sleep, daemon"))
+        head = one.serving()[0]["pid"]
+        supervisor = parent_of(head)
+        os.kill(head, signal.SIGKILL)
+        wait_until(lambda: not before & set(one.processes()), 20, "all of the killed instance to be gone")
+        wait_until(lambda: any(new["pid"] != head for new in one.serving()), 20, "another to serve")
+        before = set(wait_until(lambda: len(one.processes()) == 3 and one.processes(), 20, "server, sleep, daemon"))
+        os.kill(supervisor, signal.SIGKILL)
         wait_until(lambda: not before & set(one.processes()), 20, "the supervisor's instance to be gone")
         one.wait_serving(1)
         one.lb.kill()
