@@ -26,7 +26,7 @@ usage() { sed -n '2,21s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 usage_error() { printf 'make-keys: %s\n' "$1" >&2; usage >&2; exit 2; }
 
 NEW=''  # a file beside the one that it is to replace, or a folder to work in
-trap '[[ -z $NEW ]] || rm -rf -- "$NEW"' EXIT
+trap '[[ -z $NEW ]] || rm -rf -- "$NEW"; [[ $NEW != */.new.*/* ]] || rmdir -- "${NEW%/*}" 2>/dev/null || :' EXIT
 trap 'exit 130' INT TERM HUP
 
 put_in_place() {  # put_in_place FILE MODE: NEW becomes FILE, whole or not at all; who owned it keeps it
@@ -108,6 +108,7 @@ rotate() {  # the file is written anew: its keys in their order, without comment
 
 encryption() {
   local file=$1
+  if [[ -L $file ]]; then file=$(readlink -f -- "$file"); fi  # the file is renewed, not the link to it
   if [[ -n $ROTATE ]]; then rotate "$file" "$ROTATE"; return; fi
   if ((SHOW)); then show_keys "$file"; return; fi
   if [[ -e $file ]]; then
@@ -123,15 +124,16 @@ encryption() {
 
 # --- Certificates
 
+OCTET='(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])'
 subject_names() {  # HOST,HOST,… as OpenSSL wants subjectAltName
   local host out=''
   local -a hosts
   IFS=',' read -ra hosts <<<"$1"
   ((${#hosts[@]} > 0)) || die "--hosts names nobody"
   for host in "${hosts[@]}"; do
-    if [[ $host =~ ^[0-9]+(\.[0-9]+){3}$ || $host =~ ^[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*$ ]]; then
+    if [[ $host =~ ^$OCTET(\.$OCTET){3}$ || $host =~ ^[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*$ ]]; then
       out+=",IP:$host"
-    elif [[ $host =~ ^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9])?$ ]]; then
+    elif [[ ! $host =~ ^[0-9.]+$ && $host =~ ^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9])?$ ]]; then
       out+=",DNS:$host"
     else
       die "neither a name nor an address: $host"
@@ -146,6 +148,7 @@ make_private_key() {  # to a file
   else
     openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$1"
   fi
+  openssl pkey -in "$1" -noout 2>/dev/null || die "the new key could not be written: is the disk full?"  # genpkey doesn't say
 }
 
 serial() { local bytes; bytes=$(od -An -N16 -tx1 /dev/urandom); bytes=${bytes//[[:space:]]/}; printf '0x7%s' "${bytes:1}"; }
@@ -171,7 +174,8 @@ sign() {  # sign DIR KEY NAMES OUT: a certificate of the authority in DIR for KE
   openssl req -new -sha256 -key "$2" -subj "/CN=dlb $NAME" |
     openssl x509 -req -sha256 -days "$DAYS" -set_serial "$(serial)" -CA "$1/ca.crt" -CAkey "$1/ca.key" -out "$4" \
       -extfile <(printf '%s\n' "basicConstraints=critical,CA:FALSE" "keyUsage=critical,$usage" extendedKeyUsage=serverAuth \
-        "subjectAltName=$3" subjectKeyIdentifier=hash authorityKeyIdentifier=keyid) 2>/dev/null
+        "subjectAltName=$3" subjectKeyIdentifier=hash authorityKeyIdentifier=keyid) 2>/dev/null ||
+    die "no certificate could be made for $3 by $1/ca.crt and ca.key"
   openssl verify -CAfile "$1/ca.crt" "$4" >/dev/null || die "the new certificate does not verify by $1/ca.crt"
 }
 
@@ -205,15 +209,16 @@ certificate() {
     ((!RENEW)) || die "$dir/ca.key is not there: bring it back for this"
     make_authority "$dir"
   }
+  NEW=$(mktemp -d -- "$dir/.new.XXXXXX")
+  local work=$NEW key=$base.key
+  if ((!RENEW)); then key=$work/key; make_private_key "$key"; fi
+  sign "$dir" "$key" "$names" "$work/crt"
   if ((!RENEW)); then
-    new_file_beside "$base.key"
-    make_private_key "$NEW"
     rm -f -- "$base.crt"  # never a certificate beside a key that is not its own
-    put_in_place "$base.key" 600
+    NEW=$key; put_in_place "$base.key" 600
   fi
-  new_file_beside "$base.crt"
-  sign "$dir" "$base.key" "$names" "$NEW"
-  put_in_place "$base.crt" 644
+  NEW=$work/crt; put_in_place "$base.crt" 644
+  rm -rf -- "$work"
   say "made $base.crt for $names, good until $(good_until "$base.crt")"
   say "next: SIGHUP (or lb ctl reload) makes lb and the backends read it; new connections get it, none is cut"
 }

@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import shutil
 import ssl
 import stat
 import subprocess
@@ -18,8 +19,10 @@ SCRIPT = os.path.join(ROOT, "deploy", "make-keys.sh")
 
 
 class MakeKeys(LbCase):
-    def run_script(self, *arguments, code=0):
-        done = subprocess.run([SCRIPT, *arguments], env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True,
+    def run_script(self, *arguments, code=0, path=None):
+        environment = clean_environment()
+        environment["PATH"] = ":".join(filter(None, (path, environment["PATH"])))
+        done = subprocess.run([SCRIPT, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
@@ -99,6 +102,37 @@ class MakeKeys(LbCase):
         with open(key, "rb") as file:
             self.assertEqual(file.read(), private, "for the same key")
         self.assertRegex(self.run_script("certificate", folder, "--check", code=1), "good until .*\n.*--renew")
+
+    def test_what_is_there_survives_a_full_disk_and_hosts_that_are_none(self):
+        folder = os.path.join(self.folder, "tls")
+        self.assertIn("neither", self.run_script("certificate", folder, "--hosts", "300.1.1.1", code=1))
+        self.run_script("certificate", folder, "--hosts", "localhost")
+
+        def files():
+            return {name: open_bytes(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}
+
+        before = files()
+        programs = os.path.join(self.folder, "programs")
+        os.mkdir(programs)
+        fake = os.path.join(programs, "openssl")
+        for command, does in (("genpkey", ': >"${@: -1}"'), ("x509", "exit 1")):  # on a full disk genpkey exits with 0
+            with open(fake, "w", encoding="ascii") as file:
+                file.write(f'#!/bin/bash\nif [[ $1 == {command} ]]; then {does}; else exec {shutil.which("openssl")} "$@"; fi\n')
+            os.chmod(fake, 0o755)
+            self.run_script("certificate", folder, "--hosts", "localhost", "--force", code=1, path=programs)
+            self.assertEqual(files(), before)
+
+    def test_a_link_to_a_key_file_stays_one(self):
+        path, link = os.path.join(self.folder, "key"), os.path.join(self.folder, "link")
+        self.run_script("encryption", path)
+        os.symlink(path, link)
+        self.run_script("encryption", link, "--rotate", "now")
+        self.assertEqual((os.path.islink(link), len(self.keys(path))), (True, 2))
+
+
+def open_bytes(path):
+    with open(path, "rb") as file:
+        return file.read()
 
 
 if __name__ == "__main__":
