@@ -359,7 +359,11 @@ build() {
   if [[ $PROGRAMS == "$ROOT" && -z $PROGRAMS_GIVEN ]]; then
     command -v make >/dev/null || die "make is missing: run deploy/setup.sh"
     mkdir -p -- "$ROOT/build"
-    make -C "$ROOT" -s "-j$(nproc)" lb backend >"$ROOT/build/local-build.log" 2>&1 || {
+    # As deploy/demo.sh and test/run.sh build, where that is up to date: compiling all once more takes minutes.
+    local unity=UNITY=
+    if make -C "$ROOT" -q UNITY=1 lb backend >/dev/null 2>&1; then unity=UNITY=1; fi
+    make -C "$ROOT" -q "$unity" lb backend >/dev/null 2>&1 || echo "building (minutes, the first time); see build/local-build.log"
+    make -C "$ROOT" -s "-j$(nproc)" "$unity" lb backend >"$ROOT/build/local-build.log" 2>&1 || {
       tail -n 25 -- "$ROOT/build/local-build.log" >&2
       die "the build failed (build/local-build.log); if a header is missing, run deploy/setup.sh"
     }
