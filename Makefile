@@ -99,7 +99,7 @@ $(filter %/dashboard.o $(BUILD)/unity/%,$(LB_OBJ)): $(wildcard lb/dashboard/*)
 # A group whose files do not get along with each other is compiled one by one and put together.
 define compile_group
 	$(call COMPILE,$(1)) 2>$@.log || { echo "$<: file by file"; rm -f $@.*.[do]; \
-	  for file in $$(sed -n 's/^#include "\(.*\)"$$/\1/p' $<); do part=$@.$$(echo $$file | tr / _); \
+	  for file in $$(sed -n '1s|^// of ||p' $<); do part=$@.$$(echo $$file | tr / _); \
 	    $(CXX) $(CPPFLAGS) $(CXXFLAGS) $(1) -MMD -MP -MT $@ -MF $$part.d -c -o $$part.o $$file || exit 1; echo "$$file:" >>$$part.d; done; \
 	  ld -r -o $@ $@.*.o; }
 endef

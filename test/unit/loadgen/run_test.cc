@@ -13,8 +13,8 @@
 
 #include "common/json_writer.h"
 #include "loadgen/progress.h"
-#include "scripted_server.h"
 #include "test/support/catch.h"
+#include "test/unit/loadgen/scripted_server.h"
 
 namespace dlb::loadgen {
 namespace {

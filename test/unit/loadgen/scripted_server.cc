@@ -1,4 +1,4 @@
-#include "scripted_server.h"
+#include "test/unit/loadgen/scripted_server.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

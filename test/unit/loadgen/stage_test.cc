@@ -10,8 +10,8 @@
 #include <set>
 
 #include "common/socket.h"
-#include "scripted_server.h"
 #include "test/support/catch.h"
+#include "test/unit/loadgen/scripted_server.h"
 
 namespace dlb::loadgen {
 namespace {
