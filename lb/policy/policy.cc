@@ -102,13 +102,14 @@ std::uint32_t prequal_choice(std::span<const BackendView> views, std::span<std::
 // What is overlooked when nothing better is left.
 enum class Overlook : std::uint8_t {
   Nothing,
+  Stalling,
   Ejection,   // and stalling
   IllHealth,  // and both
 };
 
 BackendView overlooked(BackendView view, Overlook overlook) {
   view.healthy = view.healthy || (overlook == Overlook::IllHealth && view.accepting);
-  view.ejected = view.ejected && overlook == Overlook::Nothing;
+  view.ejected = view.ejected && overlook < Overlook::Ejection;
   view.stalled = view.stalled && overlook == Overlook::Nothing;
   return view;
 }
@@ -151,7 +152,7 @@ Decision decide(std::span<const BackendView> views, const PolicyRules& rules, Ov
     const Pass tried = scan(views, rules, true, overlook);
     if (tried.any && (!best.any || tried.verdict > best.verdict)) best = tried;
   }
-  Decision out{PickReason::NoHealthy, best.index, overlook != Overlook::Nothing};
+  Decision out{PickReason::NoHealthy, best.index, overlook >= Overlook::Ejection};
   if (!best.any) return out;
   switch (best.verdict) {
     case Eligibility::Resting:
@@ -214,14 +215,14 @@ std::optional<PolicyKind> policy_from_name(std::string_view name) {
 Decision choose(std::span<const BackendView> views, const PolicyRules& rules) {
   const Decision usual = decide(views, rules, Overlook::Nothing);
   if (usual.reason != PickReason::NoHealthy && usual.reason != PickReason::NoMemory) return usual;
-  // An ejection says that others do better: it does not hold when there are no others.
+  // Both say that others do better, and don't hold when there are no others: first who is slow, then who
+  // fails.
   const bool ejected = std::ranges::any_of(
       views, [](const BackendView& view) { return eligible(view, kNoThreshold) == Eligibility::Ejected; });
-  if (ejected) {
-    const Decision without_ejection = decide(views, rules, Overlook::Ejection);
-    if (without_ejection.reason != PickReason::NoHealthy && without_ejection.reason != PickReason::NoMemory) {
-      return without_ejection;
-    }
+  for (const Overlook overlook : {Overlook::Stalling, Overlook::Ejection}) {
+    if (!ejected) break;
+    const Decision next = decide(views, rules, overlook);
+    if (next.reason != PickReason::NoHealthy && next.reason != PickReason::NoMemory) return next;
   }
   // A pool that is short of memory is no reason to send requests to those that are down.
   const bool healthy = std::ranges::any_of(
