@@ -163,9 +163,10 @@ unit: $(addprefix unit-,$(foreach p,$(UNIT_PARTS),$(if $(call unit_srcs,$(p)),$(
 # ASan without optimisation, since it is compiled more than it runs; warnings that need the optimiser come with the release
 # build. The checks of UBSan at each pointer that is followed cost a third of the compile time, and ASan sees what they would
 # (null, freed, too short), alignment and types aside: the fuzzers have them all. TSan knows no fences (-Wtsan): read-modify-writes order what they would.
-ASAN = BUILD=build/asan BIN=build/asan/bin OPT="-O0 -g1 -fno-omit-frame-pointer" \
+DEBUG ?= -g1
+ASAN = BUILD=build/asan BIN=build/asan/bin OPT="-O0 $(DEBUG) -fno-omit-frame-pointer" \
   SAN="-fsanitize=address,undefined -fno-sanitize=null,alignment,object-size,vptr -fno-sanitize-recover=all"
-TSAN = BUILD=build/tsan BIN=build/tsan/bin OPT="-O1 -g1 -fno-omit-frame-pointer" SAN="-fsanitize=thread"
+TSAN = BUILD=build/tsan BIN=build/tsan/bin OPT="-O1 $(DEBUG) -fno-omit-frame-pointer" SAN="-fsanitize=thread"
 .PHONY: asan-unit asan-test tsan-lb
 asan:
 	$(MAKE) $(ASAN) all unit-build
