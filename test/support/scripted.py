@@ -169,7 +169,8 @@ class ScriptedBackend:
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.listener.bind(("127.0.0.1", self.port))
         self.listener.listen(1024)
-        threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
+        self.acceptor = threading.Thread(target=self._accept, args=(self.listener,), daemon=True)
+        self.acceptor.start()
 
     @property
     def url(self):
@@ -186,6 +187,8 @@ class ScriptedBackend:
             self.listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
         except OSError:
             pass
+        if self.acceptor is not threading.current_thread():
+            self.acceptor.join(10)  # whoever it has accepted last is among the open ones
         self.listener.close()
 
     def cut(self):
@@ -228,12 +231,12 @@ class ScriptedBackend:
             except OSError:
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+            connection = Connection(self, sock, 0)
+            with self.lock:
+                self._open.add(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
-    def _serve(self, sock):
-        connection = Connection(self, sock, 0)
-        with self.lock:
-            self._open.add(connection)
+    def _serve(self, connection):
         try:
             while not connection.closed:
                 request = connection.head()
@@ -263,7 +266,7 @@ class ScriptedBackend:
         finally:
             with self.lock:
                 self._open.discard(connection)
-            sock.close()
+            connection.sock.close()
 
     def _probe(self, connection, request):
         if self.on_probe is not None:
