@@ -1,10 +1,8 @@
 """deploy/tmux.sh (D2): a session a system with log and state, here and by ssh, on a tmux server of its own."""
 
 import os
-import shutil
 import stat
 import subprocess
-import unittest
 
 from case import Case, main
 from ports import free_port
@@ -14,7 +12,6 @@ from waiting import wait_until
 SCRIPT = os.path.join(ROOT, "deploy", "tmux.sh")
 
 
-@unittest.skipUnless(shutil.which("tmux"), "tmux is not installed")
 class Sessions(Case):
     """Folders have names that a shell would trip over."""
 

@@ -139,16 +139,20 @@ class Autoscale(Case):
 
     def test_a_killed_balancer_leaves_nobody_behind_nor_does_a_killed_supervisor(self):
         """What a shell in between has started ends too, and who has gone off as a daemon."""
-        daemon = "(setsid sh -c \"trap : TERM; while :; do sleep 9998.{port}; done\" &)"
-        one = Instances(self, f"sh -c '{FIXTURE} & sleep 9999.{{port}} & {daemon}; wait'").start()
+        never = os.path.join(self.folder, "never")  # pipes that nobody writes to: whoever opens one stands there
+        daemon = f'(setsid sh -c "trap \\"\\" TERM; exec cat {never}.{{port}}" &)'
+        one = Instances(self, f"sh -c '{FIXTURE} & cat {never}.{{port}} & {daemon}; wait'")
+        for port in range(one.base, one.base + one.count):
+            os.mkfifo(f"{never}.{port}")
+        one.start()
         one.wait_serving(1)
-        before = set(wait_until(lambda: len(one.processes()) == 3 and one.processes(), 20, "server, sleep, daemon"))
+        before = set(wait_until(lambda: len(one.processes()) == 3 and one.processes(), 20, "server, reader, daemon"))
         head = one.serving()[0]["pid"]
         supervisor = parent_of(head)
         os.kill(head, signal.SIGKILL)
         wait_until(lambda: not before & set(one.processes()), 20, "all of the killed instance to be gone")
         wait_until(lambda: any(new["pid"] != head for new in one.serving()), 20, "another to serve")
-        before = set(wait_until(lambda: len(one.processes()) == 3 and one.processes(), 20, "server, sleep, daemon"))
+        before = set(wait_until(lambda: len(one.processes()) == 3 and one.processes(), 20, "server, reader, daemon"))
         os.kill(supervisor, signal.SIGKILL)
         wait_until(lambda: not before & set(one.processes()), 20, "the supervisor's instance to be gone")
         one.wait_serving(1)
@@ -171,7 +175,7 @@ class Autoscale(Case):
         one.lb.signal(signal.SIGUSR2)  # the new process waits for one that is healthy
         wait_until(lambda: one.lb.log().count("balancer started") == 2, 20, "the new process")
         os.kill(child_of(one.lb.pid, "lb"), signal.SIGTERM)
-        wait_until(lambda: "upgrade failed" in one.lb.log(), 20, "its end")
+        wait_until(lambda: one.lb.metrics()["config"]["upgrades_failed"] == 1, 20, "its end")
         self.assertEqual(one.processes(), [before["pid"]])
 
         os.remove(one.lb.config_path)
