@@ -23,4 +23,11 @@ bool etag_matches(std::string_view if_none_match, std::string_view etag) {
   }
 }
 
+std::string gzip_etag(std::string_view plain) {
+  constexpr std::string_view kPlainTagEnd = "-plain\"";
+  if (!plain.ends_with(kPlainTagEnd)) return {};
+  plain.remove_suffix(kPlainTagEnd.size());
+  return std::string(plain) + "-gzip\"";
+}
+
 }  // namespace dlb::backend

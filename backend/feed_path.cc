@@ -255,14 +255,22 @@ void FeedPath::append_new(std::int64_t sequence, std::string_view nonce, std::st
   if (complete_ && answers_.has_chat()) answers_.push_live(sequence, element);
 }
 
+// The asker has what the answer would be, in one of the forms that it takes.
+bool FeedPath::is_unchanged(const FeedQuery& query) const {
+  if (query.unless.empty()) return false;
+  const std::string plain = etag(query);
+  if (etag_matches(query.unless, plain)) return true;
+  const std::string compressed = query.gzip ? gzip_etag(plain) : std::string();
+  return !compressed.empty() && etag_matches(query.unless, compressed);
+}
+
 void FeedPath::answer_covered() {
   for (const Waiting& waiting : covered_) {
     if (waiting.rides) {
       rider_->on_fresh(waiting.token, true);
       continue;
     }
-    if (!waiting.query.unless.empty() && cache_.dropped_rows() > 0 &&
-        etag_matches(waiting.query.unless, etag(waiting.query))) {
+    if (cache_.dropped_rows() > 0 && is_unchanged(waiting.query)) {
       answer(waiting, HttpBody{});
       continue;
     }

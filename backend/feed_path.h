@@ -152,6 +152,7 @@ class FeedPath final : public HeapTimerHandler {
   void expire();
   void arm_timers();
   std::string etag(const FeedQuery& query) const;
+  bool is_unchanged(const FeedQuery& query) const;
 
   EventLoop& loop_;
   Log& log_;

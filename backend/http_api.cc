@@ -90,13 +90,6 @@ std::uint64_t microseconds(Duration duration) {
   return us < 0 ? 0 : static_cast<std::uint64_t>(us);
 }
 
-// The tag of the same rows compressed: another representation, so another strong tag.
-constexpr std::string_view kPlainTagEnd = "-plain\"";
-std::string gzip_etag(std::string_view plain) {
-  plain.remove_suffix(kPlainTagEnd.size());
-  return std::string(plain) + "-gzip\"";
-}
-
 // Kept by whoever likes, but asked about each time: that is what the ETag is for.
 std::array<HeaderLine, 4> feed_headers(std::string_view etag) {
   return {{{"Cache-Control", "no-cache"},
@@ -272,8 +265,8 @@ void HttpApi::handle_feed(HttpToken token, const HttpRequest& request) {
   FeedQuery query = std::get<FeedQuery>(parsed);
   query.head = request.head.method == HttpMethod::Head;
   query.unless = joined_field(request.head.fields, HeaderId::IfNoneMatch);
-  const bool gzip = accepts_gzip(joined_field(request.head.fields, HeaderId::AcceptEncoding));
-  pending_.insert_or_assign(token, Pending{true, request.received, query.unless, gzip, query.paged});
+  query.gzip = accepts_gzip(joined_field(request.head.fields, HeaderId::AcceptEncoding));
+  pending_.insert_or_assign(token, Pending{true, request.received, query.unless, query.gzip, query.paged});
   store_->feed(query, token);
 }
 
@@ -322,8 +315,8 @@ void HttpApi::on_feed(std::uint64_t token, const FeedAnswer& answer) {
                          answer.detail.empty() ? "The feed can't be read now; try again." : answer.detail,
                          {&kRetryAfter, 1});
   }
-  pending.gzip = pending.gzip && answer.etag.ends_with(kPlainTagEnd);
   const std::string compressed = pending.gzip ? gzip_etag(answer.etag) : std::string();
+  pending.gzip = !compressed.empty();
   for (const std::string_view tag : {std::string_view(compressed), std::string_view(answer.etag)}) {
     if (tag.empty() || pending.text.empty() || !etag_matches(pending.text, tag)) continue;
     counters_.feed_us.record(microseconds(loop_.now() - pending.received));

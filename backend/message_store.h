@@ -31,6 +31,7 @@ struct FeedQuery {
   // what changed since the tags of this If-None-Match. `body` then may have its size and no parts, or
   // nothing.
   bool head = false;
+  bool gzip = false;  // the tag of the compressed rows will do, too
   std::string unless{};
 };
 

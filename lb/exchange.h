@@ -102,7 +102,7 @@ class Exchange final : public TimerHandler, public Waiter {
   MessageRelay::Intake take_body(const RequestHead& head, std::size_t head_bytes, Buffer& in,
                                  Buffer request_head);
   void serve_own_page(const RequestHead& head, std::size_t head_bytes, Buffer& in);
-  void serve_events();
+  void serve_events(bool has_body);
 
   // --- the way to a backend (exchange.cc)
   void route();

@@ -155,6 +155,7 @@ void Exchange::serve_own_page(const RequestHead& head, std::size_t head_bytes, B
   const std::string query(head.query);
   const std::string accept(head.fields.value(HeaderId::Accept));
   const bool reads = head.method == HttpMethod::Get || head.method == HttpMethod::Head;
+  const bool has_body = head.framing == BodyFraming::Chunked || head.content_length > 0;
   if (take_body(head, head_bytes, in, {}) == MessageRelay::Intake::Bad) client_keep_alive_ = false;
   if (!worker_.options().public_status) return answer(404, "not_found", "there is nothing at this path");
   worker_.metrics().requests_local.add();
@@ -162,15 +163,15 @@ void Exchange::serve_own_page(const RequestHead& head, std::size_t head_bytes, B
     return answer(405, "method_not_allowed", "the balancer's own pages are read-only here",
                   "Allow: GET, HEAD\r\n");
   }
-  if (path == "/lb/events") return serve_events();
+  if (path == "/lb/events") return serve_events(has_body);
   OwnPages::Page page = worker_.shared().pages.render(path, query, accept);
   answer_page(page.status, page.content_type, std::move(page.body), page.extra);
 }
 
 // Hands the connection to the readers of /lb/events: no request is in progress on it any more.
-void Exchange::serve_events() {
-  if (!request_.source_ended()) {
-    client_keep_alive_ = false;
+void Exchange::serve_events(bool has_body) {
+  if (has_body) {
+    client_keep_alive_ = client_keep_alive_ && request_.source_ended();
     return answer(400, "bad_request", "a reader of events sends no body");
   }
   if (!worker_.event_stream().reserve())

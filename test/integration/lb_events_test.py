@@ -144,6 +144,13 @@ class Events(TlsCase):
             self.assertTrue(seen["draining"], "a last word")
             self.assertFalse(reader.client.was_reset)
 
+    def test_a_body_is_refused_wherever_it_is(self):
+        balancer = self.balancer(self.scripted(name="a"))
+        for body in ("Content-Length: 3||abc", "Transfer-Encoding: chunked||0||"):
+            with balancer.client() as client:
+                self.assertEqual(client.request(f"GET /lb/events HTTP/1.1|Host: a|{body}").status, 400, body)
+        self.assertEqual(balancer.metrics()["events"]["readers"], 0)
+
     def test_not_in_public(self):
         """public-status = false: nothing is there; who reads when a reload says so is closed."""
         balancer = self.balancer(self.scripted(name="a"), admin_port=free_port())

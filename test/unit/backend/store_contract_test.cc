@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/etag.h"
 #include "test/support/catch.h"
 #include "test/unit/backend/store_databases.h"
 #include "test/unit/backend/store_harness.h"
@@ -183,10 +184,14 @@ TEST_CASE("pages hold the rows above a sequence and say how to go on", "[store]"
     CHECK(head.etag == tag);
     const FeedAnswer unchanged = user.feed_now({.unless = tag});
     CHECK(unchanged.etag == tag);
+    const FeedAnswer compressed = user.feed_now({.gzip = true, .unless = gzip_etag(tag)});
     CHECK(user.store().stats().decrypts <= decrypts + 2);  // the end of the feed, read again
     if (small_cache) {
       CHECK(head.body.parts == nullptr);
       CHECK(unchanged.body.size == 0);
+      CHECK(compressed.body.size == 0);
+      CHECK(text_of(user.feed_now({.unless = gzip_etag(tag)}).body) ==
+            whole);  // it takes none that is compressed
       CHECK(text_of(user.feed_now({.unless = "\"another\""}).body) == whole);
     }
 
