@@ -9,8 +9,10 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kModes[] = {"reuse", "fresh-stage", "fresh-user", "no-keepalive", "auto"};
+constexpr std::string_view kArrivals[] = {"even", "poisson"};
 constexpr std::int64_t kDefaultRequests = 10'000;
 constexpr double kMaxOperations = 1e9;
+constexpr double kLeastRate = 0.001;
 
 constexpr OptionRow kRows[] = {
     option<&Options::url>("url",
@@ -39,6 +41,18 @@ constexpr OptionRow kRows[] = {
         "interval-min", {.max = hours(24), .help = "Shortest pause of a user between two operations."}),
     option<&Options::interval_max>("interval-max",
                                    {.max = hours(24), .help = "Longest pause; pauses are uniform."}),
+    option<&Options::rate>("rate", {.max = 1e6,
+                                    .unit = "a second",
+                                    .help = "Open model: operations begin at this rate, whatever the answers "
+                                            "do, by the next user who is free; 0: closed model."}),
+    option<&Options::arrival>("arrival", {.choices = kArrivals,
+                                          .help = "Open model: intended times at equal distances, or as "
+                                                  "those of many independent people."}),
+    option<&Options::queue_max>("queue-max",
+                                {.max = 1e7,
+                                 .unit = "operations",
+                                 .help = "Open model: so many wait when all users are busy; over it an "
+                                         "operation is not issued."}),
     option<&Options::feed_percent>(
         "feed-percent", {.max = 100, .unit = "percent", .help = "Operations that read the whole feed."}),
     option<&Options::seed>("seed",
@@ -151,6 +165,11 @@ Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
     options.interval_max = options.interval_min;
   }
   if (options.interval_min > options.interval_max) return loaded.at("interval-min", "is over interval-max");
+  options.arrival_pattern = options.arrival == "poisson" ? Arrival::Poisson : Arrival::Even;
+  if (options.rate > 0 && options.interval_max > Duration::zero()) {
+    return loaded.at("interval-max", "users pause in the closed model only: with a rate, leave it out");
+  }
+  if (options.rate > 0 && options.rate < kLeastRate) return loaded.at("rate", "must be 0 or at least 0.001");
   if (options.response_read_delay >= options.request_timeout) {
     return loaded.at("response-read-delay", "must be under request-timeout, else every operation times out");
   }

@@ -38,6 +38,9 @@ struct Options {
   std::int64_t message_max = 512;
   Duration interval_min{};
   Duration interval_max{};
+  double rate = 0;  // operations a second of the open model; 0: closed
+  std::string arrival = "even";
+  std::int64_t queue_max = 100'000;
   double feed_percent = 0;
   std::int64_t seed = 0;  // 0: taken from the clock, and reported
   std::string connection_mode = "auto";
@@ -53,6 +56,7 @@ struct Options {
 
   // Made by finish_options().
   ConnectionMode mode = ConnectionMode::Reuse;
+  Arrival arrival_pattern = Arrival::Even;
   ErrorLimit error_limit;
   std::vector<Threshold> thresholds;
 };

@@ -47,6 +47,11 @@ void Recorder::issued(OperationClass operation_class) {
   ++classes_[static_cast<std::size_t>(operation_class)].issued;
 }
 
+void Recorder::taken_up(Duration lag) {
+  schedule_lag_us_.record(micros(lag));
+  planned_ = std::max(planned_, ++taken_up_);
+}
+
 void Recorder::record(const OperationResult& result) {
   DLB_CHECK(!closed_);
   DLB_CHECK(result.bucket != Bucket::NotIssued);
@@ -65,6 +70,8 @@ void Recorder::record(const OperationResult& result) {
   if (ok) {
     totals.latency_us.record(latency_us);
     totals.header_us.record(micros(result.header_latency));
+    if (result.intended_latency > Duration::zero())
+      totals.intended_us.record(micros(result.intended_latency));
     interval_.latency_us.record(latency_us);
   }
   if (whole && result.backend != kNoBackend) {

@@ -53,6 +53,7 @@ struct OperationResult {
   std::uint32_t backend = 0;     // backend_index() of the head's, kNoBackend without
   Duration latency{};            // with Ok
   Duration header_latency{};     // with Ok
+  Duration intended_latency{};   // with Ok, in the open model: from the intended time
   std::uint64_t body_bytes = 0;
 };
 
@@ -63,6 +64,7 @@ struct ClassTotals {
   std::uint64_t body_bytes = 0;
   Histogram latency_us;
   Histogram header_us;
+  Histogram intended_us;  // open model
 
   std::uint64_t in(Bucket bucket) const { return buckets[static_cast<std::size_t>(bucket)]; }
   std::uint64_t done() const;    // all but not issued
@@ -92,6 +94,10 @@ class Recorder {
   // The number of operations that the stage is to perform, when it is known beforehand (else what is issued).
   void set_planned(std::uint64_t planned) { planned_ = planned; }
   void issued(OperationClass operation_class);
+  // Open model: an operation's time has come; it was taken up this late.
+  void taken_up(Duration lag);
+  // … and it isn't issued, since too many are waiting.
+  void found_queue_full() { ++queue_full_; }
   void record(const OperationResult& result);
   void record_connect(Duration took) { connect_us_.record(micros(took)); }
   void mismatched_answer() { ++mismatched_answers_; }
@@ -108,6 +114,8 @@ class Recorder {
   std::uint64_t failed() const { return classes_[0].failed() + classes_[1].failed(); }
   std::uint64_t in(Bucket bucket) const;  // both classes
   std::uint64_t not_issued() const { return not_issued_; }
+  std::uint64_t queue_full() const { return queue_full_; }  // of not_issued()
+  const Histogram& schedule_lag_us() const { return schedule_lag_us_; }
   std::uint64_t idle_close_races() const { return idle_close_races_; }
   std::uint64_t mismatched_answers() const { return mismatched_answers_; }
   const Histogram& connect_us() const { return connect_us_; }
@@ -128,6 +136,9 @@ class Recorder {
   std::uint64_t idle_close_races_ = 0;
   std::uint64_t mismatched_answers_ = 0;  // that named another message's id: answers were mixed up on the way
   Histogram connect_us_;
+  std::uint64_t taken_up_ = 0;
+  std::uint64_t queue_full_ = 0;
+  Histogram schedule_lag_us_;
   std::vector<BackendShare> backends_;
   std::uint32_t last_backend_ = 0;
   std::vector<std::pair<int, std::uint64_t>> errnos_;

@@ -121,6 +121,9 @@ StageShape Run::shape(std::uint64_t seed) const {
   shape.interval_min = options_.interval_min;
   shape.interval_max = options_.interval_max;
   shape.connection_mode = options_.mode;
+  shape.open.rate = options_.rate;
+  shape.open.arrival = options_.arrival_pattern;
+  shape.open.queue_max = static_cast<std::size_t>(options_.queue_max);
   return shape;
 }
 

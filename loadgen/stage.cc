@@ -30,6 +30,10 @@ Stage::Stage(const StageShape& shape, const std::vector<Target>& targets, EventL
     writers_.emplace_back(target.host, target.base_path,
                           shape_.connection_mode != ConnectionMode::NoKeepAlive);
   }
+  if (shape_.open.rate > 0) {
+    open_loop_ =
+        std::make_unique<OpenLoop>(shape_.open, shape_.payload.seed, shape_.requests, loop_, recorder_);
+  }
   for (std::uint64_t i = 0; i < shape_.payload.users; ++i) users_.emplace_back(*this, i);
   if (shape_.requests > 0) recorder_.set_planned(shape_.requests);
 }
@@ -42,6 +46,11 @@ void Stage::start() {
   if (shape_.connection_mode == ConnectionMode::FreshStage) pool_.close_idle();
   started_at_ = ended_at_ = monotonic_now();
   if (shape_.duration > Duration::zero()) end_.arm_at(started_at_ + shape_.duration);
+  if (open_loop_ != nullptr) {
+    for (VirtualUser& user : users_) open_loop_->user_free(user);
+    open_loop_->start(started_at_);
+    return;
+  }
   TimePoint when = started_at_;
   for (VirtualUser& user : users_) {
     user.start_at(when);
@@ -49,12 +58,16 @@ void Stage::start() {
   }
 }
 
-void Stage::on_heap_timer(HeapTimer&) { stop_issuing(); }
+void Stage::on_heap_timer(HeapTimer& timer) {
+  if (open_loop_ != nullptr) open_loop_->stop_at(timer.deadline());
+  stop_issuing();
+}
 
 void Stage::stop_issuing() {
   if (!issuing_) return;
   issuing_ = false;
   end_.cancel();
+  if (open_loop_ != nullptr) open_loop_->stop();
   for (VirtualUser& user : users_) user.stop_issuing();
 }
 
@@ -68,6 +81,12 @@ bool Stage::next_index(std::uint64_t user, std::uint64_t performed, std::uint64_
   if (!issuing_) return false;
   index = user + performed * shape_.payload.users;
   return shape_.requests == 0 || index < shape_.requests;
+}
+
+bool Stage::more_for(std::uint64_t user, std::uint64_t performed) const {
+  if (open_loop_ != nullptr) return issuing_ && !open_loop_->exhausted();
+  std::uint64_t unused = 0;
+  return next_index(user, performed, unused);
 }
 
 Duration Stage::pause(Rng& rng) const {

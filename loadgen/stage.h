@@ -1,17 +1,20 @@
 // Stage: a number of users who perform a number of operations, or run for a time, against the targets. Owns
 // the users; hands out operations (user u gets u, u + users, u + 2·users, …), knows when all is done, and
 // ends it early: at its duration no new operation begins and those in flight end as they may; abandon() cuts
-// them too. A run is a warm-up stage, if asked for, and the measured one. One loop.
+// them too. With a rate the operations come from an OpenLoop instead, to whoever is free. A run is a warm-up
+// stage, if asked for, and the measured one. One loop.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "common/timer_heap.h"
 #include "loadgen/connection_pool.h"
 #include "loadgen/ledger.h"
+#include "loadgen/open_loop.h"
 #include "loadgen/payload.h"
 #include "loadgen/recorder.h"
 #include "loadgen/target.h"
@@ -33,6 +36,7 @@ struct StageShape {
   Duration interval_min{};     // the pause between a user's operations is uniform between these
   Duration interval_max{};
   ConnectionMode connection_mode = ConnectionMode::Reuse;
+  OpenLoadShape open;  // rate 0: the closed model
 };
 
 class Stage final : public HeapTimerHandler {
@@ -60,6 +64,9 @@ class Stage final : public HeapTimerHandler {
 
   // For users.
   bool next_index(std::uint64_t user, std::uint64_t performed, std::uint64_t& index) const;
+  // Whether the user may get another operation.
+  bool more_for(std::uint64_t user, std::uint64_t performed) const;
+  OpenLoop* open_loop() { return open_loop_.get(); }  // null in the closed model
   Duration pause(Rng& rng) const;
   std::size_t target_of(std::uint64_t user) const { return user % targets_.size(); }
   std::string_view request(std::size_t target, std::uint64_t index, OperationClass operation_class,
@@ -87,6 +94,7 @@ class Stage final : public HeapTimerHandler {
   std::vector<RequestWriter> writers_;  // per target
   TimerHeap pauses_;
   HeapTimer end_;
+  std::unique_ptr<OpenLoop> open_loop_;
   std::deque<VirtualUser> users_;
   std::size_t done_users_ = 0;
   bool issuing_ = true;

@@ -48,10 +48,25 @@ void VirtualUser::abandon() {
 void VirtualUser::on_heap_timer(HeapTimer&) { next_operation(); }
 
 void VirtualUser::next_operation() {
+  if (stage_.open_loop() != nullptr) {
+    stage_.open_loop()->user_free(*this);
+    return;
+  }
   if (!stage_.next_index(number_, performed_, index_)) {
     finish();
     return;
   }
+  begin();
+}
+
+void VirtualUser::perform(std::uint64_t index, TimePoint intended) {
+  DLB_CHECK(state_ == State::Waiting);
+  index_ = index;
+  intended_ = intended;
+  begin();
+}
+
+void VirtualUser::begin() {
   class_ = stage_.payload().operation_class(index_);
   status_ = 0;
   backend_ = Recorder::kNoBackend;
@@ -129,6 +144,7 @@ void VirtualUser::on_end(Connection& connection, ExchangeEnd end, int err) {
   if (end == ExchangeEnd::Complete) {
     result.latency = connection.last_byte_at() - connection.started_at();
     result.header_latency = connection.head_at() - connection.started_at();
+    if (stage_.open_loop() != nullptr) result.intended_latency = connection.last_byte_at() - intended_;
   }
   leave(connection);
   end_operation(result);
@@ -159,8 +175,7 @@ void VirtualUser::end_operation(const OperationResult& result) {
   stage_.operation_ended(stage_.now());
   if (sent && class_ == OperationClass::Message) note_in_ledger(result);
 
-  std::uint64_t unused = 0;
-  if (!stage_.next_index(number_, performed_, unused)) {
+  if (!stage_.more_for(number_, performed_)) {
     finish();
     return;
   }

@@ -1,4 +1,5 @@
-// VirtualUser: one simulated person, a closed loop: an operation, a pause to think, the next operation.
+// VirtualUser: one simulated person. In the closed model: an operation, a pause to think, the next operation.
+// In the open one it performs what OpenLoop gives it, and tells when it is free again.
 //
 //   Waiting ──timer──▶ (next operation) ──▶ Connecting ──▶ Exchanging ──▶ Waiting …  ──▶ Done
 //                                    └── a connection is there ──▶┘
@@ -27,6 +28,10 @@ class VirtualUser final : public ConnectionUser, public HeapTimerHandler {
   void start_at(TimePoint when) { pause_.arm_at(when); }
   // The stage issues no more: a waiting user is done now, others when their operation has ended.
   void stop_issuing();
+  // Open model: performs operation `index`, which was to begin at `intended`. Requires a user that is free.
+  void perform(std::uint64_t index, TimePoint intended);
+  // Open model: a free user is done.
+  void no_more_operations() { finish(); }
   // Ends a running operation as Interrupted. Requires stop_issuing() before.
   void abandon();
   bool done() const { return state_ == State::Done; }
@@ -40,13 +45,14 @@ class VirtualUser final : public ConnectionUser, public HeapTimerHandler {
 
  private:
   enum class State : std::uint8_t {
-    Waiting,     // for its start, or thinking
+    Waiting,     // for its start, or thinking; open model: free, or pausing after a failed connect
     Connecting,  // in an operation, no connection yet
     Exchanging,  // in an operation, request written
     Done,
   };
 
   void next_operation();
+  void begin();
   void connect();
   void send(Connection& connection);
   void leave(Connection& connection);
@@ -70,6 +76,7 @@ class VirtualUser final : public ConnectionUser, public HeapTimerHandler {
   std::uint64_t content_ = 0;  // content_hash() of the message under way
   MessageId id_;
   TimePoint connect_began_{};
+  TimePoint intended_{};  // open model: when the operation under way was to begin
 };
 
 }  // namespace dlb::loadgen
