@@ -26,9 +26,11 @@ OpenLoop::OpenLoop(const OpenLoadShape& shape, std::uint64_t seed, std::uint64_t
 
 OpenLoop::~OpenLoop() { loop_.remove(source_, timer_.get()); }
 
-void OpenLoop::start(TimePoint now) {
+void OpenLoop::start(TimePoint now, TimePoint end) {
   origin_ = now;
-  next_ = Operation{0, origin_ + schedule_.next()};
+  end_ = end;
+  advance(0);
+  if (!more_) release_users();
   arm();
 }
 
@@ -48,10 +50,7 @@ void OpenLoop::user_free(VirtualUser& user) {
 
 void OpenLoop::on_events(std::uint32_t) { take_up_until(monotonic_now()); }
 
-void OpenLoop::stop_at(TimePoint end) {
-  take_up_until(end - Duration(1));
-  stop();
-}
+void OpenLoop::take_up_rest() { take_up_until(end_); }
 
 void OpenLoop::stop() {
   more_ = false;
@@ -64,7 +63,7 @@ void OpenLoop::stop() {
 void OpenLoop::take_up_until(TimePoint limit) {
   while (more_ && next_.intended <= limit) {
     const Operation operation = next_;
-    advance();
+    advance(operation.index + 1);
     take_up(operation);
   }
   if (!more_) release_users();
@@ -84,10 +83,9 @@ void OpenLoop::take_up(const Operation& operation) {
   }
 }
 
-void OpenLoop::advance() {
-  next_.index += 1;
-  more_ = requests_ == 0 || next_.index < requests_;
-  if (more_) next_.intended = origin_ + schedule_.next();
+void OpenLoop::advance(std::uint64_t index) {
+  next_ = Operation{index, origin_ + schedule_.next()};
+  more_ = (requests_ == 0 || index < requests_) && next_.intended < end_;
 }
 
 // Edge-triggered: setting the time anew makes the next expiry an event, without a read in between.

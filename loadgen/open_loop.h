@@ -38,12 +38,12 @@ class OpenLoop final : public EventHandler {
   OpenLoop& operator=(const OpenLoop&) = delete;
   ~OpenLoop();
 
-  // The schedule's origin is now.
-  void start(TimePoint now);
+  // The schedule's origin is `now`; nothing is intended for `end` or later.
+  void start(TimePoint now, TimePoint end);
   // Gives `user` the operation that has waited longest, or notes that it is free. May begin an operation.
   void user_free(VirtualUser& user);
-  // Takes up what was intended before `end`, even when its timer comes late, and nothing after it.
-  void stop_at(TimePoint end);
+  // Takes up what is still due: the end has come, and its own timer may be late.
+  void take_up_rest();
   // Nothing more is taken up, and what waits isn't issued.
   void stop();
 
@@ -60,7 +60,7 @@ class OpenLoop final : public EventHandler {
 
   void take_up_until(TimePoint limit);
   void take_up(const Operation& operation);
-  void advance();
+  void advance(std::uint64_t index);
   void arm();
   void release_users();
 
@@ -72,6 +72,7 @@ class OpenLoop final : public EventHandler {
   Fd timer_;
   SourceId source_;
   TimePoint origin_{};
+  TimePoint end_ = kNever;
   Operation next_;
   bool more_ = true;  // next_ is to come
   std::deque<VirtualUser*> free_users_;

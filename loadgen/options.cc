@@ -143,6 +143,9 @@ Result<void> finish_thresholds(const LoadedOptions& loaded, Options& options) {
   options.fail.clear();
   for (const Threshold& threshold : options.thresholds) {
     options.fail.push_back(threshold.text);
+    if (threshold.intended && options.rate <= 0) {
+      return loaded.at("fail", threshold.text + ": there are intended times only with a rate");
+    }
     if (threshold.quantity == Quantity::Errors && !loaded.given("max-errors")) options.max_errors = "100%";
   }
   if (need_verification(options.thresholds)) options.verify_feed = true;

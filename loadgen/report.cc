@@ -62,6 +62,7 @@ void class_json(JsonWriter& json, const ClassTotals& totals, OperationClass whic
   json.end_object().field("body_bytes", totals.body_bytes);
   histogram_json(json, "latency_ms", totals.latency_us);
   histogram_json(json, "header_latency_ms", totals.header_us);
+  histogram_json(json, "intended_latency_ms", totals.intended_us);
   json.end_object();
 }
 
@@ -78,6 +79,9 @@ void config_json(JsonWriter& json, const RunResult& result) {
       .field("message_max", o.message_max)
       .field("interval_min_seconds", seconds(o.interval_min))
       .field("interval_max_seconds", seconds(o.interval_max))
+      .field("rate", o.rate)
+      .field("arrival", o.arrival)
+      .field("queue_max", o.queue_max)
       .field("feed_percent", o.feed_percent)
       .field("seed", result.seed)
       .field("connection_mode", connection_mode_name(o.mode))
@@ -147,6 +151,12 @@ void class_text(std::string& text, const ClassTotals& totals, OperationClass whi
   for (const Percentile& p : kPercentiles)
     fmt::format_to(out, " {:>8.2f}", ms(totals.latency_us.percentile(p.percent)));
   fmt::format_to(out, " {:>9.2f}\n", ms(totals.header_us.percentile(50)));
+  if (totals.intended_us.count() == 0) return;
+  fmt::format_to(out, "{:<38}", "  from the intended time");
+  for (const Percentile& p : kPercentiles) {
+    fmt::format_to(out, " {:>8.2f}", ms(totals.intended_us.percentile(p.percent)));
+  }
+  text += '\n';
 }
 
 void feed_text(std::string& text, const CheckedFeed& feed) {
@@ -223,6 +233,10 @@ std::vector<std::string> failures(const RunResult& result, const Recorder& recor
 
 ExitCode exit_code(const RunResult& result, const Recorder& recorder) {
   if (result.interrupted) return ExitCode::Interrupted;
+  const bool wrong =
+      recorder.mismatched_answers() > 0 || (result.verification && !result.verification->passed());
+  if (wrong) return ExitCode::NotVerified;
+  if (!invalid_reasons(recorder, result.generator()).empty()) return ExitCode::Invalid;
   return failures(result, recorder).empty() ? ExitCode::Passed : ExitCode::NotVerified;
 }
 
@@ -239,6 +253,8 @@ std::string report_json(const RunResult& result, const Recorder& recorder) {
       .field("exit_code", static_cast<int>(exit_code(result, recorder)));
   json.key("failures").begin_array();
   for (const std::string& reason : failures(result, recorder)) json.value(reason);
+  json.end_array().key("invalid").begin_array();
+  for (const std::string& reason : invalid_reasons(recorder, result.generator())) json.value(reason);
   json.end_array().key("thresholds");
   thresholds_json(json, judge_thresholds(result, recorder));
   config_json(json, result);
@@ -250,6 +266,7 @@ std::string report_json(const RunResult& result, const Recorder& recorder) {
     json.field(bucket_name(static_cast<Bucket>(i)), recorder.in(static_cast<Bucket>(i)));
   }
   json.end_object().field("idle_close_races", recorder.idle_close_races());
+  json.field("queue_full", recorder.queue_full());
   json.field("mismatched_answers", recorder.mismatched_answers());
   json.key("errnos").begin_object();
   for (const auto& [err, count] : recorder.errnos()) {
@@ -282,6 +299,8 @@ std::string report_json(const RunResult& result, const Recorder& recorder) {
   json.key("generator").begin_object().field("cpu_seconds", result.cpu_seconds, 6);
   json.field("cpu_us_per_operation", done == 0 ? 0 : result.cpu_seconds * 1e6 / static_cast<double>(done), 2);
   json.field("longest_turn_ms", seconds(result.longest_turn) * 1000, 3);
+  json.field("cpu_share", result.generator().cpu_share(), 4);
+  histogram_json(json, "schedule_lag_ms", recorder.schedule_lag_us());
   json.end_object().end_object();
   text += '\n';
   return text;
@@ -308,6 +327,7 @@ std::string report_text(const RunResult& result, const Recorder& recorder) {
       fmt::format_to(out, " {} {}", bucket_name(bucket), recorder.in(bucket));
     }
   }
+  if (recorder.queue_full() > 0) fmt::format_to(out, " [queue full: {}]", recorder.queue_full());
   for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
     const auto& statuses = recorder.of(which).statuses;
     for (std::size_t i = 0; i < statuses.size(); ++i) {
@@ -330,8 +350,14 @@ std::string report_text(const RunResult& result, const Recorder& recorder) {
     }
     text += '\n';
   }
-  fmt::format_to(out, "generator: {:.2f} s cpu, longest turn {:.1f} ms, {} connections\n", result.cpu_seconds,
+  fmt::format_to(out, "generator: {:.2f} s cpu, longest turn {:.1f} ms, {} connections", result.cpu_seconds,
                  seconds(result.longest_turn) * 1000, result.connections_opened);
+  if (recorder.schedule_lag_us().count() > 0) {
+    fmt::format_to(out, ", schedule lag p50 {:.2f} p99 {:.2f} max {:.2f} ms",
+                   ms(recorder.schedule_lag_us().percentile(50)),
+                   ms(recorder.schedule_lag_us().percentile(99)), ms(recorder.schedule_lag_us().max()));
+  }
+  text += '\n';
   if (result.verification) {
     fmt::format_to(out, "verification: {} accepted, {} ambiguous\n", result.verification->accepted,
                    result.verification->ambiguous);
@@ -344,6 +370,9 @@ std::string report_text(const RunResult& result, const Recorder& recorder) {
   }
   text += thresholds_text(judge_thresholds(result, recorder));
   for (const std::string& reason : failures(result, recorder)) fmt::format_to(out, "FAILED: {}\n", reason);
+  for (const std::string& reason : invalid_reasons(recorder, result.generator())) {
+    fmt::format_to(out, "INVALID: {}\n", reason);
+  }
   if (result.interrupted) text += "INTERRUPTED: these figures are of a part of the run\n";
   return text;
 }

@@ -10,6 +10,7 @@
 #include "common/result.h"
 #include "loadgen/options.h"
 #include "loadgen/recorder.h"
+#include "loadgen/soundness.h"
 #include "loadgen/verifier.h"
 
 namespace dlb::loadgen {
@@ -22,6 +23,7 @@ enum class ExitCode : int {
   Failed = 1,       // at run time: files that can't be written
   Usage = 2,        // or the target can't be reached at the start
   NotVerified = 3,  // a threshold or the verification failed, or more operations than allowed
+  Invalid = 4,      // the generator was the bottleneck: the figures are its own
   Interrupted = 130,
 };
 
@@ -36,6 +38,8 @@ struct RunResult {
   std::uint64_t stray_bytes = 0;
   std::uint64_t connections_opened = 0;
   std::optional<Verification> verification;
+
+  GeneratorUse generator() const { return GeneratorUse{cpu_seconds, elapsed}; }
 };
 
 // The thresholds of the options, judged.
@@ -43,6 +47,8 @@ std::vector<ThresholdVerdict> judge_thresholds(const RunResult& result, const Re
 
 // Why the run failed, one sentence each; empty when it passed (or was interrupted).
 std::vector<std::string> failures(const RunResult& result, const Recorder& recorder);
+// A wrong answer or feed (3) is a fact whatever the generator did; figures (3) are judged only of a run that
+// is no INVALID (4).
 ExitCode exit_code(const RunResult& result, const Recorder& recorder);
 
 std::string report_json(const RunResult& result, const Recorder& recorder);

@@ -48,7 +48,8 @@ void Stage::start() {
   if (shape_.duration > Duration::zero()) end_.arm_at(started_at_ + shape_.duration);
   if (open_loop_ != nullptr) {
     for (VirtualUser& user : users_) open_loop_->user_free(user);
-    open_loop_->start(started_at_);
+    open_loop_->start(started_at_,
+                      shape_.duration > Duration::zero() ? started_at_ + shape_.duration : kNever);
     return;
   }
   TimePoint when = started_at_;
@@ -58,8 +59,8 @@ void Stage::start() {
   }
 }
 
-void Stage::on_heap_timer(HeapTimer& timer) {
-  if (open_loop_ != nullptr) open_loop_->stop_at(timer.deadline());
+void Stage::on_heap_timer(HeapTimer&) {
+  if (open_loop_ != nullptr) open_loop_->take_up_rest();
   stop_issuing();
 }
 

@@ -129,6 +129,14 @@ class ThresholdParser {
     if (row == kClasses.end()) return error(from, "post, feed or all is expected");
     threshold.operation_class = row->value;
     skip_blanks();
+    if (at_ < text_.size() && text_[at_] == ',') {
+      ++at_;
+      skip_blanks();
+      const std::size_t kind = at_;
+      if (word() != "intended") return error(kind, "intended is expected");
+      threshold.intended = true;
+      skip_blanks();
+    }
     if (at_ == text_.size() || text_[at_] != ')') return error(at_, "a closing bracket is expected");
     ++at_;
     return {};
@@ -186,7 +194,9 @@ double statistic_ms(const Histogram& histogram, Statistic statistic) {
 std::optional<double> latency_ms(const Threshold& threshold, const Recorder& recorder) {
   const auto joined = std::make_unique<Histogram>();
   for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
-    if (threshold.operation_class.value_or(which) == which) joined->merge(recorder.of(which).latency_us);
+    if (threshold.operation_class.value_or(which) != which) continue;
+    const ClassTotals& totals = recorder.of(which);
+    joined->merge(threshold.intended ? totals.intended_us : totals.latency_us);
   }
   if (joined->count() == 0) return std::nullopt;
   return statistic_ms(*joined, threshold.statistic);

@@ -3,7 +3,9 @@
 //
 //   list       := threshold { ("," | ";") threshold }
 //   threshold  := metric ("<" | "<=" | ">" | ">=" | "==") value
-//   metric     := statistic "(" ("post" | "feed" | "all") ")"         of ok operations; value: 50ms, 1.5s
+//   metric     := statistic "(" ("post" | "feed" | "all") [ "," "intended" ] ")"
+//                                                                     of ok operations; value: 50ms, 1.5s;
+//                                                                     "intended": from the intended time
 //               | "errors"                                            3 of them, or 0.1% of those done
 //               | "ok" | "other_2xx" | "5xx" | "time_out" | …         a bucket: a number, or % of the plan
 //               | "lost" | "duplicated" | "altered"                   messages of the worst feed: a number
@@ -39,6 +41,7 @@ struct Threshold {
   Quantity quantity = Quantity::Errors;
   Statistic statistic = Statistic::P99;           // of Latency
   std::optional<OperationClass> operation_class;  // of Latency; both without
+  bool intended = false;                          // of Latency: from the intended time (open model)
   Bucket bucket = Bucket::Ok;                     // of Bucket
   Comparison comparison = Comparison::Less;
   double limit = 0;    // milliseconds, a number, or percent
