@@ -4,24 +4,51 @@ itself has counted, and latencies that are the server's."""
 import glob
 import json
 import os
+import re
+import signal
+import subprocess
+import time
 
 from case import Case, main
 from fixture_server_test import Fixture
 from ports import free_port
-from programs import program, run
+from programs import clean_environment, program, run
+from waiting import TIME_FACTOR, wait_until
 
 
 class KnownAnswers(Case):
     def setUp(self):
         super().setUp()
+        self.results = os.path.join(self.folder, "results")
         self.fixture = self.keep(Fixture(self.folder, seed=7))
+
+    def start_load(self, *arguments):
+        """Starts the generator, whose output goes to a file; returns the process and a reader of the time it has shown."""
+        path = os.path.join(self.folder, "loadgen.log")
+        with open(path, "w", encoding="utf-8") as log:
+            process = subprocess.Popen([program("loadgen"), "-url", self.fixture.url, "-out-dir", self.results, "-seed", "7",
+                                        "-metrics-interval", "50ms", *arguments], stdin=subprocess.DEVNULL, stdout=log,
+                                       stderr=log, env=clean_environment())
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+
+        def elapsed():
+            with open(path, encoding="utf-8") as log:
+                return max((float(found) for found in re.findall(r"^(\d+\.\d)s users ", log.read(), re.M)), default=0)
+
+        return process, elapsed
 
     def load(self, *arguments):
         """Runs the generator; returns its exit code and report."""
-        results = os.path.join(self.folder, "results")
-        code, out, err = run([program("loadgen"), "-url", self.fixture.url, "-out-dir", results, "-seed", "7", *arguments], 60)
-        files = glob.glob(os.path.join(results, "*.json"))
-        self.assertEqual(len(files), 1, out + err)
+        process, _ = self.start_load(*arguments)
+        return self.finish_load(process)
+
+    def finish_load(self, process):
+        code = process.wait(60 * TIME_FACTOR)
+        with open(os.path.join(self.folder, "loadgen.log"), encoding="utf-8") as log:
+            out = log.read()
+        files = glob.glob(os.path.join(self.results, "*.json"))
+        self.assertEqual(len(files), 1, out)
         with open(files[0], encoding="utf-8") as file:
             report = json.load(file)
         os.unlink(files[0])
@@ -67,6 +94,45 @@ class KnownAnswers(Case):
         self.assertEqual(report["operations"]["message"]["latency_ms"]["count"], 0)
         self.assertEqual([t["held"] for t in report["thresholds"]], [True, True, False], "no latency was measured")
         self.assertEqual(code, 3)
+
+    def test_a_server_that_freezes_shows_from_the_intended_time_on(self):
+        """Two seconds at 300 a second: eight users can be caught in it, six hundred operations should have begun."""
+        self.fixture.change(service="fixed+10ms")
+        process, elapsed = self.start_load("-users", "8", "-rate", "300", "-requests", "1200", "-fail",
+                                           "p95(post)<500ms; p95(post,intended)<500ms; max(post)>1.9s; not_issued==0")
+        wait_until(lambda: elapsed() >= 0.5, 20, "the load to run")
+        frozen_at = elapsed()
+        self.fixture.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: elapsed() >= frozen_at + 2.1, 20, "two seconds of the generator's time")
+        self.fixture.process.send_signal(signal.SIGCONT)
+        code, report = self.finish_load(process)
+        self.expect_buckets(report, {"ok": 1200})
+        message = report["operations"]["message"]
+        self.assertEqual(message["intended_latency_ms"]["count"], 1200)
+        self.assertGreaterEqual(message["intended_latency_ms"]["p95"], 1000)
+        self.assertEqual([t["held"] for t in report["thresholds"]], [True, False, True, True], report["thresholds"])
+        self.assertIn(code, (3, 4), "4: this machine was too busy for a generator")
+
+    def test_a_generator_that_was_late_says_invalid(self):
+        process, elapsed = self.start_load("-users", "50", "-rate", "200", "-requests", "600", "-fail", "ok==600")
+        wait_until(lambda: elapsed() >= 0.3, 20, "the load to run")
+        process.send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        wait_until(lambda: time.monotonic() > stopped + 1, 20, "a second")
+        process.send_signal(signal.SIGCONT)
+        code, report = self.finish_load(process)
+        self.assertEqual(code, 4)
+        self.assertIn("schedule lag", report["invalid"][0])
+        self.assertGreaterEqual(report["generator"]["schedule_lag_ms"]["max"], 900)
+        self.expect_buckets(report, {"ok": 600})
+
+    def test_over_the_bound_of_the_queue_nothing_is_issued(self):
+        self.fixture.change(hang="true")
+        code, report = self.load("-users", "3", "-rate", "1000", "-requests", "100", "-queue-max", "7", "-request-timeout", "1s",
+                                 "-duration", "900ms", "-fail", "errors==3, time_out==3, not_issued==97")
+        self.expect_buckets(report, {"time_out": 3, "not_issued": 97})
+        self.assertEqual(report["operations"]["queue_full"], 90)
+        self.assertIn(code, (0, 4))
 
     def test_usage_and_no_server_are_exit_code_2(self):
         for arguments, word in ((("-url", f"http://127.0.0.1:{free_port()}"), "nothing answers"),

@@ -73,7 +73,11 @@ TEST_CASE("what makes no sense is refused, with the option named") {
   CHECK(names(load({"-users", "0"}), "users"));
   CHECK(names(load({"-connection-mode", "sometimes"}), "connection-mode"));
   CHECK(names(load({"-userz", "1"}), "users"));
-  CHECK_FALSE(load({"-rate", "100"}).error.empty());
+  CHECK(names(load({"-rate", "100", "-interval-min", "1ms"}), "interval-max"));
+  CHECK(names(load({"-rate", "0.0001"}), "rate"));
+  CHECK(names(load({"-rate", "1", "-arrival", "odd"}), "arrival"));
+  CHECK(names(load({"-fail", "p99(post, intended)<1s"}), "only with a rate"));
+  CHECK(load({"-rate", "1", "-fail", "p99(post, intended)<1s"}).options.thresholds.at(0).intended);
 }
 
 TEST_CASE("the README holds the option table as --help-markdown prints it") {
