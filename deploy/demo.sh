@@ -94,7 +94,8 @@ say "Load: $USERS users, $REQUESTS requests, one in twenty reads the whole feed;
 load=0
 "$ROOT/loadgen/loadgen" -url "$url" -users "$USERS" -requests "$REQUESTS" -feed-percent 5 -verify-feed \
   -out-dir "$DIR/results" -experiment demo || load=$?
-if ((load == 0)); then
+if ((load == 0 || load == 4)); then  # 4: the generator was busier than the system, which is no fault here
+  load=0
   echo "every message that was accepted is in the feed, once"
 else
   echo "demo.sh: the load failed (exit code $load); the logs are in $DIR" >&2

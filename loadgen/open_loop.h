@@ -47,6 +47,7 @@ class OpenLoop final : public EventHandler {
   // Nothing more is taken up, and what waits isn't issued.
   void stop();
 
+  std::size_t waiting() const { return waiting_.size(); }
   // No operation will come any more for a user who is free.
   bool exhausted() const { return !more_ && waiting_.empty(); }
 

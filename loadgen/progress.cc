@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <iterator>
 #include <numeric>
 
 namespace dlb::loadgen {
@@ -62,8 +63,9 @@ Progress::~Progress() {
 
 void Progress::on_heap_timer(HeapTimer&) {
   const TimePoint now = loop_.now();
-  const std::string line = progress_line(stage_name_, now - stage_.started_at(), stage_.active_users(),
+  std::string line = progress_line(stage_name_, now - stage_.started_at(), stage_.active_users(),
                                          recorder_, planned_, now - latest_);
+  if (stage_.waiting() > 0) fmt::format_to(std::back_inserter(line), " waiting {}", stage_.waiting());
   recorder_.reset_interval();
   latest_ = now;
   write(terminal_ ? "\r" + line + "\x1b[K" : line + "\n");

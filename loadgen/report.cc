@@ -1,4 +1,4 @@
-// The renderers behind report.h.
+// The verdict, the JSON report and summary.csv; the text for people is in report_text.cc.
 #include "loadgen/report.h"
 
 #include <fcntl.h>
@@ -16,33 +16,14 @@
 
 #include "common/fd.h"
 #include "common/json_writer.h"
+#include "loadgen/report_parts.h"
 
 namespace dlb::loadgen {
 namespace {
 
-struct Percentile {
-  std::string_view name;
-  double percent;
-};
-constexpr std::array kPercentiles = {Percentile{"p50", 50},     Percentile{"p90", 90},
-                                     Percentile{"p95", 95},     Percentile{"p99", 99},
-                                     Percentile{"p99.9", 99.9}, Percentile{"max", 100}};
-
-double ms(std::uint64_t us) { return static_cast<double>(us) / 1000; }
-
-double per_second(std::uint64_t count, Duration elapsed) {
-  return elapsed > Duration::zero() ? static_cast<double>(count) / seconds(elapsed) : 0;
-}
-
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : ",") + part;
-  return text;
-}
-
 void histogram_json(JsonWriter& json, std::string_view name, const Histogram& histogram) {
   json.key(name).begin_object().field("count", histogram.count()).field("mean", histogram.mean() / 1000, 3);
-  for (const Percentile& p : kPercentiles) json.field(p.name, ms(histogram.percentile(p.percent)), 3);
+  for (const Percentile& p : kPercentiles) json.field(p.name, as_ms(histogram.percentile(p.percent)), 3);
   json.end_object();
 }
 
@@ -141,40 +122,6 @@ std::string file_time(std::int64_t wall_us) {
   std::string text = iso8601_utc(wall_us).substr(0, 23);
   std::erase_if(text, [](char c) { return c == '-' || c == ':'; });
   return text + "Z";
-}
-
-void class_text(std::string& text, const ClassTotals& totals, OperationClass which, Duration elapsed) {
-  if (totals.issued == 0) return;
-  const auto out = std::back_inserter(text);
-  fmt::format_to(out, "{:<8} {:>9} {:>9} {:>9.0f}", operation_class_name(which), totals.issued,
-                 totals.in(Bucket::Ok), per_second(totals.in(Bucket::Ok), elapsed));
-  for (const Percentile& p : kPercentiles)
-    fmt::format_to(out, " {:>8.2f}", ms(totals.latency_us.percentile(p.percent)));
-  fmt::format_to(out, " {:>9.2f}\n", ms(totals.header_us.percentile(50)));
-  if (totals.intended_us.count() == 0) return;
-  fmt::format_to(out, "{:<38}", "  from the intended time");
-  for (const Percentile& p : kPercentiles) {
-    fmt::format_to(out, " {:>8.2f}", ms(totals.intended_us.percentile(p.percent)));
-  }
-  text += '\n';
-}
-
-void feed_text(std::string& text, const CheckedFeed& feed) {
-  const auto out = std::back_inserter(text);
-  const FeedSummary& s = feed.summary;
-  fmt::format_to(out, "feed {}: ", feed.url);
-  if (!feed.fetched) {
-    fmt::format_to(out, "NOT CHECKED, {}\n", feed.error);
-    return;
-  }
-  fmt::format_to(out,
-                 "{}, {} rows ({} bytes), {} accepted messages found, lost {}, duplicated {}, altered {}, "
-                 "out of order {}{}{}; ambiguous ones found {}, rows of others {}\n",
-                 feed.passed() ? "verified" : "FAILED", s.rows, s.bytes, s.found, s.faults.lost,
-                 s.faults.duplicated, s.faults.altered, s.faults.out_of_order,
-                 s.faults.wrong_count ? ", wrong count" : "",
-                 s.faults.malformed.empty() ? "" : ", " + s.faults.malformed, s.ambiguous_found, s.foreign);
-  for (const std::string& example : s.faults.examples) fmt::format_to(out, "  {}\n", example);
 }
 
 Error file_error(const std::string& path, int err) { return errno_error("write " + path, err); }
@@ -306,77 +253,6 @@ std::string report_json(const RunResult& result, const Recorder& recorder) {
   return text;
 }
 
-std::string report_text(const RunResult& result, const Recorder& recorder) {
-  std::string text;
-  const auto out = std::back_inserter(text);
-  fmt::format_to(out, "{} at {}: {} users, seed {}, {}\n", result.options.experiment,
-                 joined(result.options.url), result.options.users, result.seed,
-                 connection_mode_name(result.options.mode));
-  fmt::format_to(out, "planned {}, done {} in {:.2f} s, {:.0f} ok/s\n", recorder.planned(), recorder.done(),
-                 seconds(result.elapsed), per_second(recorder.in(Bucket::Ok), result.elapsed));
-  fmt::format_to(out, "{:<8} {:>9} {:>9} {:>9}", "", "issued", "ok", "ok/s");
-  for (const Percentile& p : kPercentiles) fmt::format_to(out, " {:>8}", p.name);
-  fmt::format_to(out, " {:>9}   ms\n", "head p50");
-  for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
-    class_text(text, recorder.of(which), which, result.elapsed);
-  }
-  text += "buckets:";
-  for (std::size_t i = 0; i < kBuckets; ++i) {
-    const auto bucket = static_cast<Bucket>(i);
-    if (bucket == Bucket::Ok || recorder.in(bucket) > 0) {
-      fmt::format_to(out, " {} {}", bucket_name(bucket), recorder.in(bucket));
-    }
-  }
-  if (recorder.queue_full() > 0) fmt::format_to(out, " [queue full: {}]", recorder.queue_full());
-  for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
-    const auto& statuses = recorder.of(which).statuses;
-    for (std::size_t i = 0; i < statuses.size(); ++i) {
-      if (statuses[i] > 0)
-        fmt::format_to(out, " [{} {}: {}]", operation_class_name(which), i + 100, statuses[i]);
-    }
-  }
-  for (const auto& [err, count] : recorder.errnos()) {
-    const char* name = ::strerrorname_np(err);
-    fmt::format_to(out, " [{}: {}]", name != nullptr ? name : "errno", count);
-  }
-  if (recorder.idle_close_races() > 0)
-    fmt::format_to(out, " [idle-close races: {}]", recorder.idle_close_races());
-  text += '\n';
-  if (!recorder.backends().empty()) {
-    text += "share:";
-    for (const BackendShare& share : recorder.backends()) {
-      fmt::format_to(out, " {} {} ({:.1f}%)", share.name, share.responses,
-                     100 * static_cast<double>(share.responses) / static_cast<double>(recorder.done()));
-    }
-    text += '\n';
-  }
-  fmt::format_to(out, "generator: {:.2f} s cpu, longest turn {:.1f} ms, {} connections", result.cpu_seconds,
-                 seconds(result.longest_turn) * 1000, result.connections_opened);
-  if (recorder.schedule_lag_us().count() > 0) {
-    fmt::format_to(out, ", schedule lag p50 {:.2f} p99 {:.2f} max {:.2f} ms",
-                   ms(recorder.schedule_lag_us().percentile(50)),
-                   ms(recorder.schedule_lag_us().percentile(99)), ms(recorder.schedule_lag_us().max()));
-  }
-  text += '\n';
-  if (result.verification) {
-    fmt::format_to(out, "verification: {} accepted, {} ambiguous\n", result.verification->accepted,
-                   result.verification->ambiguous);
-    feed_text(text, result.verification->feed);
-    for (const CheckedFeed& feed : result.verification->backends) feed_text(text, feed);
-    if (!result.verification->backends.empty()) {
-      fmt::format_to(out, "feeds of the backends: {}\n",
-                     result.verification->backends_equal ? "byte-equal" : "DIFFERENT");
-    }
-  }
-  text += thresholds_text(judge_thresholds(result, recorder));
-  for (const std::string& reason : failures(result, recorder)) fmt::format_to(out, "FAILED: {}\n", reason);
-  for (const std::string& reason : invalid_reasons(recorder, result.generator())) {
-    fmt::format_to(out, "INVALID: {}\n", reason);
-  }
-  if (result.interrupted) text += "INTERRUPTED: these figures are of a part of the run\n";
-  return text;
-}
-
 std::string summary_header() {
   std::string text = "started,experiment,url,seed,users,feed_percent,connection_mode,elapsed_seconds,planned";
   for (std::size_t i = 0; i < kBuckets; ++i) {
@@ -394,14 +270,14 @@ std::string summary_header() {
 std::string summary_row(const RunResult& result, const Recorder& recorder) {
   const Options& o = result.options;
   std::string text = fmt::format("{},{},\"{}\",{},{},{},{},{:.6f},{}", iso8601_utc(result.started_wall_us),
-                                 o.experiment, joined(o.url), result.seed, o.users, o.feed_percent,
+                                 o.experiment, joined_by_commas(o.url), result.seed, o.users, o.feed_percent,
                                  connection_mode_name(o.mode), seconds(result.elapsed), recorder.planned());
   const auto out = std::back_inserter(text);
   for (std::size_t i = 0; i < kBuckets; ++i) fmt::format_to(out, ",{}", recorder.in(static_cast<Bucket>(i)));
   fmt::format_to(out, ",{:.1f}", per_second(recorder.in(Bucket::Ok), result.elapsed));
   for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
     for (const Percentile& p : kPercentiles) {
-      fmt::format_to(out, ",{:.3f}", ms(recorder.of(which).latency_us.percentile(p.percent)));
+      fmt::format_to(out, ",{:.3f}", as_ms(recorder.of(which).latency_us.percentile(p.percent)));
     }
   }
   fmt::format_to(out, ",{:.3f},{:.3f}", result.cpu_seconds, seconds(result.longest_turn) * 1000);

@@ -66,6 +66,7 @@ class Stage final : public HeapTimerHandler {
   bool next_index(std::uint64_t user, std::uint64_t performed, std::uint64_t& index) const;
   // Whether the user may get another operation.
   bool more_for(std::uint64_t user, std::uint64_t performed) const;
+  std::size_t waiting() const { return open_loop_ == nullptr ? 0 : open_loop_->waiting(); }  // for a user
   OpenLoop* open_loop() { return open_loop_.get(); }  // null in the closed model
   Duration pause(Rng& rng) const;
   std::size_t target_of(std::uint64_t user) const { return user % targets_.size(); }

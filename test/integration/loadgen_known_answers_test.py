@@ -1,5 +1,5 @@
-"""The generator against a server whose answers are known beforehand: each operation in its bucket, as many as the server
-itself has counted, and latencies that are the server's."""
+"""The generator against a server whose answers are known beforehand: each operation in its bucket, as many as the
+server itself has counted, and latencies that are the server's."""
 
 import glob
 import json
@@ -23,12 +23,12 @@ class KnownAnswers(Case):
         self.fixture = self.keep(Fixture(self.folder, seed=7))
 
     def start_load(self, *arguments):
-        """Starts the generator, whose output goes to a file; returns the process and a reader of the time it has shown."""
+        """Starts the generator, whose output goes to a file; returns it and a reader of the time that it has shown."""
         path = os.path.join(self.folder, "loadgen.log")
         with open(path, "w", encoding="utf-8") as log:
-            process = subprocess.Popen([program("loadgen"), "-url", self.fixture.url, "-out-dir", self.results, "-seed", "7",
-                                        "-metrics-interval", "50ms", *arguments], stdin=subprocess.DEVNULL, stdout=log,
-                                       stderr=log, env=clean_environment())
+            command = [program("loadgen"), "-url", self.fixture.url, "-out-dir", self.results, "-seed", "7",
+                       "-metrics-interval", "50ms", *arguments]
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean_environment())
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
 
@@ -128,8 +128,8 @@ class KnownAnswers(Case):
 
     def test_over_the_bound_of_the_queue_nothing_is_issued(self):
         self.fixture.change(hang="true")
-        code, report = self.load("-users", "3", "-rate", "1000", "-requests", "100", "-queue-max", "7", "-request-timeout", "1s",
-                                 "-duration", "900ms", "-fail", "errors==3, time_out==3, not_issued==97")
+        code, report = self.load("-users", "3", "-rate", "1000", "-requests", "100", "-queue-max", "7",
+                                 "-request-timeout", "1s", "-duration", "900ms", "-fail", "errors==3, time_out==3, not_issued==97")
         self.expect_buckets(report, {"time_out": 3, "not_issued": 97})
         self.assertEqual(report["operations"]["queue_full"], 90)
         self.assertIn(code, (0, 4))

@@ -1,0 +1,133 @@
+// The report for people, on the standard output.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <iterator>
+
+#include "loadgen/report.h"
+#include "loadgen/report_parts.h"
+
+namespace dlb::loadgen {
+namespace {
+
+// `reuse`, or with a rate `reuse, 500 a second (poisson)`.
+std::string load_text(const Options& options) {
+  std::string text(connection_mode_name(options.mode));
+  if (options.rate > 0) {
+    fmt::format_to(std::back_inserter(text), ", {:.6g} a second ({})", options.rate, options.arrival);
+  }
+  return text;
+}
+
+void class_text(std::string& text, const ClassTotals& totals, OperationClass which, Duration elapsed) {
+  if (totals.issued == 0) return;
+  const auto out = std::back_inserter(text);
+  fmt::format_to(out, "{:<8} {:>9} {:>9} {:>9.0f}", operation_class_name(which), totals.issued,
+                 totals.in(Bucket::Ok), per_second(totals.in(Bucket::Ok), elapsed));
+  for (const Percentile& p : kPercentiles)
+    fmt::format_to(out, " {:>8.2f}", as_ms(totals.latency_us.percentile(p.percent)));
+  fmt::format_to(out, " {:>9.2f}\n", as_ms(totals.header_us.percentile(50)));
+  if (totals.intended_us.count() == 0) return;
+  fmt::format_to(out, "{:<38}", "  from the intended time");
+  for (const Percentile& p : kPercentiles) {
+    fmt::format_to(out, " {:>8.2f}", as_ms(totals.intended_us.percentile(p.percent)));
+  }
+  text += '\n';
+}
+
+void feed_text(std::string& text, const CheckedFeed& feed) {
+  const auto out = std::back_inserter(text);
+  const FeedSummary& s = feed.summary;
+  fmt::format_to(out, "feed {}: ", feed.url);
+  if (!feed.fetched) {
+    fmt::format_to(out, "NOT CHECKED, {}\n", feed.error);
+    return;
+  }
+  fmt::format_to(out,
+                 "{}, {} rows ({} bytes), {} accepted messages found, lost {}, duplicated {}, altered {}, "
+                 "out of order {}{}{}; ambiguous ones found {}, rows of others {}\n",
+                 feed.passed() ? "verified" : "FAILED", s.rows, s.bytes, s.found, s.faults.lost,
+                 s.faults.duplicated, s.faults.altered, s.faults.out_of_order,
+                 s.faults.wrong_count ? ", wrong count" : "",
+                 s.faults.malformed.empty() ? "" : ", " + s.faults.malformed, s.ambiguous_found, s.foreign);
+  for (const std::string& example : s.faults.examples) fmt::format_to(out, "  {}\n", example);
+}
+
+}  // namespace
+
+std::string report_text(const RunResult& result, const Recorder& recorder) {
+  std::string text;
+  const auto out = std::back_inserter(text);
+  fmt::format_to(out, "{} at {}: {} users, seed {}, {}\n", result.options.experiment,
+                 joined_by_commas(result.options.url), result.options.users, result.seed,
+                 load_text(result.options));
+  fmt::format_to(out, "planned {}, done {} in {:.2f} s, {:.0f} ok/s\n", recorder.planned(), recorder.done(),
+                 seconds(result.elapsed), per_second(recorder.in(Bucket::Ok), result.elapsed));
+  fmt::format_to(out, "{:<8} {:>9} {:>9} {:>9}", "", "issued", "ok", "ok/s");
+  for (const Percentile& p : kPercentiles) fmt::format_to(out, " {:>8}", p.name);
+  fmt::format_to(out, " {:>9}   ms\n", "head p50");
+  for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
+    class_text(text, recorder.of(which), which, result.elapsed);
+  }
+  text += "buckets:";
+  for (std::size_t i = 0; i < kBuckets; ++i) {
+    const auto bucket = static_cast<Bucket>(i);
+    if (bucket == Bucket::Ok || recorder.in(bucket) > 0) {
+      fmt::format_to(out, " {} {}", bucket_name(bucket), recorder.in(bucket));
+    }
+  }
+  if (recorder.queue_full() > 0) fmt::format_to(out, " [queue full: {}]", recorder.queue_full());
+  for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
+    const auto& statuses = recorder.of(which).statuses;
+    for (std::size_t i = 0; i < statuses.size(); ++i) {
+      if (statuses[i] > 0)
+        fmt::format_to(out, " [{} {}: {}]", operation_class_name(which), i + 100, statuses[i]);
+    }
+  }
+  for (const auto& [err, count] : recorder.errnos()) {
+    const char* name = ::strerrorname_np(err);
+    fmt::format_to(out, " [{}: {}]", name != nullptr ? name : "errno", count);
+  }
+  if (recorder.idle_close_races() > 0)
+    fmt::format_to(out, " [idle-close races: {}]", recorder.idle_close_races());
+  text += '\n';
+  if (!recorder.backends().empty()) {
+    text += "share:";
+    for (const BackendShare& share : recorder.backends()) {
+      fmt::format_to(out, " {} {} ({:.1f}%)", share.name, share.responses,
+                     100 * static_cast<double>(share.responses) / static_cast<double>(recorder.done()));
+    }
+    text += '\n';
+  }
+  fmt::format_to(out, "generator: {:.2f} s cpu, longest turn {:.1f} ms, {} connections", result.cpu_seconds,
+                 seconds(result.longest_turn) * 1000, result.connections_opened);
+  if (recorder.schedule_lag_us().count() > 0) {
+    fmt::format_to(out, ", schedule lag p50 {:.2f} p99 {:.2f} max {:.2f} ms",
+                   as_ms(recorder.schedule_lag_us().percentile(50)),
+                   as_ms(recorder.schedule_lag_us().percentile(99)), as_ms(recorder.schedule_lag_us().max()));
+  }
+  text += '\n';
+  if (result.verification) {
+    fmt::format_to(out, "verification: {} accepted, {} ambiguous\n", result.verification->accepted,
+                   result.verification->ambiguous);
+    feed_text(text, result.verification->feed);
+    for (const CheckedFeed& feed : result.verification->backends) feed_text(text, feed);
+    if (!result.verification->backends.empty()) {
+      fmt::format_to(out, "feeds of the backends: {}\n",
+                     result.verification->backends_equal ? "byte-equal" : "DIFFERENT");
+    }
+  }
+  text += thresholds_text(judge_thresholds(result, recorder));
+  if (recorder.queue_full() > 0) {
+    fmt::format_to(out, "NOTE: {} operations were not issued, since all users were busy and {} waited\n",
+                   recorder.queue_full(), result.options.queue_max);
+  }
+  for (const std::string& reason : failures(result, recorder)) fmt::format_to(out, "FAILED: {}\n", reason);
+  for (const std::string& reason : invalid_reasons(recorder, result.generator())) {
+    fmt::format_to(out, "INVALID: {}\n", reason);
+  }
+  if (result.interrupted) text += "INTERRUPTED: these figures are of a part of the run\n";
+  return text;
+}
+
+}  // namespace dlb::loadgen
