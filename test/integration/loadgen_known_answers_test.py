@@ -28,7 +28,8 @@ class KnownAnswers(Case):
         with open(path, "w", encoding="utf-8") as log:
             command = [program("loadgen"), "-url", self.fixture.url, "-out-dir", self.results, "-seed", "7",
                        "-metrics-interval", "50ms", *arguments]
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean_environment())
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                       env=clean_environment())
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
 
@@ -129,7 +130,8 @@ class KnownAnswers(Case):
     def test_over_the_bound_of_the_queue_nothing_is_issued(self):
         self.fixture.change(hang="true")
         code, report = self.load("-users", "3", "-rate", "1000", "-requests", "100", "-queue-max", "7",
-                                 "-request-timeout", "1s", "-duration", "900ms", "-fail", "errors==3, time_out==3, not_issued==97")
+                                 "-request-timeout", "2s", "-duration", "900ms",
+                                 "-fail", "errors==3, time_out==3, not_issued==97")
         self.expect_buckets(report, {"time_out": 3, "not_issued": 97})
         self.assertEqual(report["operations"]["queue_full"], 90)
         self.assertIn(code, (0, 4))

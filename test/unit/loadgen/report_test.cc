@@ -1,0 +1,121 @@
+// The verdict on a run: which exit code wins, and what the reports say of an open run.
+#include "loadgen/report.h"
+
+#include <simdjson.h>
+
+#include "test/support/catch.h"
+
+namespace dlb::loadgen {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// 100 ok messages of 20 ms in 2 s of an open model, taken up `lag` late.
+struct OpenRun {
+  explicit OpenRun(Duration lag = {}) {
+    result.options.rate = 50;
+    result.options.arrival = "poisson";
+    result.elapsed = seconds(2);
+    result.cpu_seconds = 0.1;
+    OperationResult r;
+    r.backend = Recorder::kNoBackend;
+    r.latency = milliseconds(20);
+    r.intended_latency = milliseconds(20) + lag;
+    for (int i = 0; i < 100; ++i) {
+      recorder.taken_up(lag);
+      recorder.issued(r.operation_class);
+      recorder.record(r);
+    }
+  }
+
+  void add_failed_operation() {
+    OperationResult r;
+    r.bucket = Bucket::TimeOut;
+    r.backend = Recorder::kNoBackend;
+    recorder.issued(r.operation_class);
+    recorder.record(r);
+  }
+  // A feed that was read, with so many messages lost.
+  void add_verification(std::uint64_t lost) {
+    Verification verification;
+    verification.feed.fetched = true;
+    verification.feed.summary.faults.lost = lost;
+    result.verification = verification;
+  }
+  ExitCode code() const { return exit_code(result, recorder); }
+
+  RunResult result;
+  Recorder recorder;
+};
+
+TEST_CASE("exit code: what holds passes, what does not is 3") {
+  OpenRun run;
+  CHECK(run.code() == ExitCode::Passed);
+  run.result.options.thresholds = *parse_thresholds("max(post)<=20ms, ok==100, rate==50");
+  CHECK(run.code() == ExitCode::Passed);
+  run.result.options.thresholds = *parse_thresholds("max(post)<20ms");
+  CHECK(run.code() == ExitCode::NotVerified);
+  OpenRun failed;
+  failed.add_failed_operation();
+  CHECK(failed.code() == ExitCode::NotVerified);
+}
+
+TEST_CASE("exit code: an invalid run judges no figures, but a wrong feed or answer stays one") {
+  OpenRun run(milliseconds(30));
+  CHECK(run.code() == ExitCode::Invalid);
+  run.result.options.thresholds = *parse_thresholds("max(post)<20ms");
+  CHECK(run.code() == ExitCode::Invalid);
+  run.add_verification(0);
+  CHECK(run.code() == ExitCode::Invalid);
+  run.add_verification(1);
+  CHECK(run.code() == ExitCode::NotVerified);
+  OpenRun mixed(milliseconds(30));
+  mixed.recorder.mismatched_answer();
+  CHECK(mixed.code() == ExitCode::NotVerified);
+}
+
+TEST_CASE("exit code: an interrupted run says so before anything else") {
+  OpenRun run(milliseconds(30));
+  run.add_verification(1);
+  run.result.interrupted = true;
+  CHECK(run.code() == ExitCode::Interrupted);
+}
+
+TEST_CASE("thresholds on the feed look at the worst of all feeds, and need all of them") {
+  OpenRun run;
+  run.result.options.thresholds = *parse_thresholds("lost<=2");
+  CHECK_FALSE(judge_thresholds(run.result, run.recorder).front().value.has_value());
+  run.add_verification(1);
+  CheckedFeed worse = run.result.verification->feed;
+  worse.summary.faults.lost = 3;
+  run.result.verification->backends = {worse};
+  CHECK(judge_thresholds(run.result, run.recorder).front().value == 3);
+  run.result.verification->backends.front().fetched = false;
+  CHECK_FALSE(judge_thresholds(run.result, run.recorder).front().held);
+}
+
+TEST_CASE("the reports of an open run have both latencies, the lag, and why it is invalid") {
+  OpenRun run(milliseconds(30));
+  run.recorder.found_queue_full();
+  simdjson::dom::parser parser;
+  simdjson::dom::element json;
+  const std::string text = report_json(run.result, run.recorder);
+  REQUIRE(parser.parse(text).get(json) == simdjson::SUCCESS);
+  CHECK(double(json["operations"]["message"]["latency_ms"]["max"]) == 20);
+  CHECK(double(json["operations"]["message"]["intended_latency_ms"]["max"]) == 50);
+  CHECK(double(json["generator"]["schedule_lag_ms"]["max"]) == 30);
+  CHECK(double(json["generator"]["cpu_share"]) == 0.05);
+  CHECK(double(json["config"]["rate"]) == 50);
+  CHECK(std::int64_t(json["operations"]["queue_full"]) == 1);
+  CHECK(simdjson::dom::array(json["invalid"]).size() == 1);
+  CHECK(std::int64_t(json["exit_code"]) == 4);
+  const std::string printed = report_text(run.result, run.recorder);
+  CHECK(printed.find("reuse, 50 a second (poisson)\n") != std::string::npos);
+  CHECK(printed.find("\n  from the intended time ") != std::string::npos);
+  CHECK(printed.find("\nNOTE: 1 operations were not issued") != std::string::npos);
+  CHECK(printed.find("\nINVALID: the generator was late") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlb::loadgen
