@@ -63,8 +63,8 @@ Progress::~Progress() {
 
 void Progress::on_heap_timer(HeapTimer&) {
   const TimePoint now = loop_.now();
-  std::string line = progress_line(stage_name_, now - stage_.started_at(), stage_.active_users(),
-                                         recorder_, planned_, now - latest_);
+  std::string line = progress_line(stage_name_, now - stage_.started_at(), stage_.active_users(), recorder_,
+                                   planned_, now - latest_);
   if (stage_.waiting() > 0) fmt::format_to(std::back_inserter(line), " waiting {}", stage_.waiting());
   recorder_.reset_interval();
   latest_ = now;

@@ -16,8 +16,8 @@ struct Percentile {
   double percent;
 };
 inline constexpr std::array kPercentiles = {Percentile{"p50", 50},     Percentile{"p90", 90},
-                                     Percentile{"p95", 95},     Percentile{"p99", 99},
-                                     Percentile{"p99.9", 99.9}, Percentile{"max", 100}};
+                                            Percentile{"p95", 95},     Percentile{"p99", 99},
+                                            Percentile{"p99.9", 99.9}, Percentile{"max", 100}};
 
 inline double as_ms(std::uint64_t us) { return static_cast<double>(us) / 1000; }
 
