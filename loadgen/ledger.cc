@@ -6,6 +6,14 @@
 #include "loadgen/hash.h"
 
 namespace dlb::loadgen {
+namespace {
+
+// Two contents under one id are two entries: if both were accepted, one of them is lost.
+bool same_message(const Ledger::Entry& a, const Ledger::Entry& b) {
+  return a.id == b.id && a.content == b.content;
+}
+
+}  // namespace
 
 void Ledger::add(const MessageId& id, std::uint64_t content, Promise promise) {
   if (size_ % kChunk == 0) chunks_.push_back(std::make_unique<Entry[]>(kChunk));
@@ -21,10 +29,25 @@ void Ledger::prepare_lookup() {
   for (std::size_t i = 0; i < size_; ++i) {
     Entry& entry = at(i);
     entry.seen = 0;
+    if (entry.promise == Promise::Repeated) continue;
     std::size_t place = mix64(entry.id.high ^ entry.id.low) & mask;
-    while (places_[place] != 0) place = (place + 1) & mask;
-    places_[place] = static_cast<std::uint32_t>(i + 1);
+    while (places_[place] != 0 && !same_message(at(places_[place] - 1), entry)) place = (place + 1) & mask;
+    if (places_[place] == 0) {
+      places_[place] = static_cast<std::uint32_t>(i + 1);
+    } else {
+      join(at(places_[place] - 1), entry);
+    }
   }
+}
+
+void Ledger::join(Entry& first, Entry& again) {
+  if (again.promise == Promise::Ambiguous) --ambiguous_;
+  if (again.promise == Promise::Accepted) {
+    if (first.promise == Promise::Accepted) --accepted_;
+    if (first.promise == Promise::Ambiguous) --ambiguous_;
+    first.promise = Promise::Accepted;
+  }
+  again.promise = Promise::Repeated;
 }
 
 Ledger::Entry* Ledger::find(const MessageId& id) {

@@ -15,6 +15,7 @@ enum class Promise : std::uint8_t {
   Accepted,   // 200 or 201: must be in the feed once, with this content
   Ambiguous,  // failed after it may have been sent: may be in the feed, at most once, with this content
   Conflict,   // 409: somebody's row with this id and other content is there
+  Repeated,   // posted before, and one with the entry of that: made by prepare_lookup()
 };
 
 class Ledger {
@@ -28,16 +29,19 @@ class Ledger {
 
   void add(const MessageId& id, std::uint64_t content, Promise promise);
 
-  // Makes find() work for all entries so far and sets `seen` to 0. Requires fewer than 2^32 entries.
+  // Makes find() work for all entries so far and sets `seen` to 0. Entries of one message become one, with
+  // the strongest promise of them. Requires fewer than 2^32 entries.
   void prepare_lookup();
   Entry* find(const MessageId& id);
 
-  std::size_t size() const { return size_; }
+  std::size_t size() const { return size_; }  // posts, repeated ones too
   std::uint64_t accepted() const { return accepted_; }
   std::uint64_t ambiguous() const { return ambiguous_; }
   Entry& at(std::size_t i) { return chunks_[i / kChunk][i % kChunk]; }
 
  private:
+  void join(Entry& first, Entry& again);
+
   static constexpr std::size_t kChunk = 4096;
 
   std::vector<std::unique_ptr<Entry[]>> chunks_;

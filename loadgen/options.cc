@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "loadgen/report_parts.h"
+
 namespace dlb::loadgen {
 namespace {
 
@@ -13,12 +15,17 @@ constexpr std::string_view kArrivals[] = {"even", "poisson"};
 constexpr std::int64_t kDefaultRequests = 10'000;
 constexpr double kMaxOperations = 1e9;
 constexpr double kLeastRate = 0.001;
+constexpr double kProfileFeedPercent = 5;
 
 constexpr OptionRow kRows[] = {
     option<&Options::url>("url",
                           {.unit = "urls",
                            .help = "Base URL of what is loaded, http://HOST[:PORT][/PATH]; users are spread "
                                    "over several, separated by commas."}),
+    option<&Options::profile>(
+        "profile",
+        {.unit = "name",
+         .help = "A benchmark with a name: stages in place of users, duration and rate; see below."}),
     option<&Options::users>("users",
                             {.min = 1, .max = 100'000, .help = "Users, each with one request at a time."}),
     option<&Options::requests>("requests",
@@ -32,6 +39,11 @@ constexpr OptionRow kRows[] = {
                              {.max = hours(24),
                               .help = "Load like the measured one for this time before it; not counted, "
                                       "but its messages are verified."}),
+    option<&Options::stage_issue_timeout>(
+        "stage-issue-timeout",
+        {.max = hours(24),
+         .help = "A stage issues for this time at most; what it has not issued by then "
+                 "never is. 0: no limit, or the profile's."}),
     option<&Options::message_min>(
         "message-min", {.min = 1, .max = 65536, .unit = "bytes", .help = "Shortest text of a message."}),
     option<&Options::message_max>(
@@ -64,7 +76,8 @@ constexpr OptionRow kRows[] = {
         {.choices = kModes,
          .help =
              "reuse: idle connections are shared and kept over stages; fresh-stage: each stage begins with "
-             "none; fresh-user: each user has its own; no-keepalive: one a request; auto: reuse."}),
+             "none; fresh-user: each user has its own; no-keepalive: one a request; auto: reuse, in a "
+             "profile fresh-stage."}),
     option<&Options::response_read_delay>(
         "response-read-delay",
         {.max = hours(1), .help = "Wait this long after a request was sent before reading its response."}),
@@ -134,6 +147,24 @@ Result<ErrorLimit> parse_error_limit(std::string_view text) {
 
 namespace {
 
+// A profile is a benchmark with a name: what makes it what it is stays as it is, or is noted.
+Result<void> finish_profile(const LoadedOptions& loaded, Options& options) {
+  if (options.profile.empty()) return {};
+  if (!is_profile(options.profile)) {
+    return loaded.at("profile", "is one of " + joined_by_commas(profile_names()));
+  }
+  for (const std::string_view name : {"users", "duration", "rate", "warmup"}) {
+    if (loaded.given(name)) return loaded.at(name, "is the profile's: leave one of the two out");
+  }
+  for (const std::string_view name : {"feed-percent", "message-min", "message-max", "interval-min",
+                                      "interval-max", "connection-mode", "response-read-delay"}) {
+    options.payload_altered = options.payload_altered || loaded.given(name);
+  }
+  if (!loaded.given("feed-percent")) options.feed_percent = kProfileFeedPercent;
+  if (!loaded.given("verify-feed")) options.verify_feed = true;
+  return {};
+}
+
 Result<void> finish_thresholds(const LoadedOptions& loaded, Options& options) {
   std::string list;  // put together again: an option's list is cut at commas
   for (const std::string& part : options.fail) list += (list.empty() ? "" : ",") + part;
@@ -156,7 +187,10 @@ Result<void> finish_thresholds(const LoadedOptions& loaded, Options& options) {
 
 Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
   if (options.url.empty()) return loaded.at("url", "at least one url is needed");
-  if (options.requests == 0 && options.duration == Duration::zero()) options.requests = kDefaultRequests;
+  if (auto finished = finish_profile(loaded, options); !finished) return finished;
+  if (options.requests == 0 && options.duration == Duration::zero() && options.profile.empty()) {
+    options.requests = kDefaultRequests;
+  }
   if (!loaded.given("message-max") && options.message_max < options.message_min) {
     options.message_max = options.message_min;
   }
@@ -182,6 +216,8 @@ Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
   }
   if (!options.verify_urls.empty()) options.verify_feed = true;
   options.mode = mode_of(options.connection_mode);
+  if (!options.profile.empty() && options.connection_mode == "auto")
+    options.mode = ConnectionMode::FreshStage;
   if (auto finished = finish_thresholds(loaded, options); !finished) return finished;
   auto limit = parse_error_limit(options.max_errors);
   if (!limit) return loaded.at("max-errors", limit.error().text);

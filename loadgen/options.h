@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/option.h"
 #include "common/result.h"
+#include "loadgen/plan.h"
 #include "loadgen/stage.h"
 #include "loadgen/thresholds.h"
 
@@ -29,11 +30,13 @@ Result<ErrorLimit> parse_error_limit(std::string_view text);
 
 struct Options {
   std::vector<std::string> url = {"http://127.0.0.1:8080"};  // users are spread over several evenly
+  std::string profile;  // "" or one of profile_names(): its stages in place of users, rate and duration
   std::int64_t users = 100;
   std::int64_t requests =
       0;                // of all users together; 0: no limit, or 10,000 when there is no duration either
   Duration duration{};  // 0: until all requests are done
   Duration warmup{};    // a stage before, that isn't counted
+  Duration stage_issue_timeout{};  // 0: none, or the profile's
   std::int64_t message_min = 16;
   std::int64_t message_max = 512;
   Duration interval_min{};
@@ -55,6 +58,7 @@ struct Options {
   std::string experiment = "run";
 
   // Made by finish_options().
+  bool payload_altered = false;  // of a profile: other operations than it is defined with
   ConnectionMode mode = ConnectionMode::Reuse;
   Arrival arrival_pattern = Arrival::Even;
   ErrorLimit error_limit;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint64_t kBlock = 1000;
 constexpr std::uint64_t kPrintable = 95;  // 0x20 … 0x7e
+constexpr std::string_view kAlphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 // Streams of one seed must not overlap: Rng steps its own seed by a constant, so indices are mixed first.
 std::uint64_t stream_seed(std::uint64_t seed, std::uint64_t purpose, std::uint64_t index) {
@@ -63,15 +64,18 @@ Message Payload::message(std::uint64_t index) {
   message.id = make_message_id(high, rng.next());
 
   text_.resize(rng.between(shape_.message_min, shape_.message_max));
+  const bool printable = shape_.alphabet == Alphabet::Printable;
+  const std::uint64_t letters = printable ? kPrintable : kAlphanumeric.size();
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < text_.size(); ++i) {
     if (i % 4 == 0) bits = rng.next();
-    text_[i] = static_cast<char>(0x20 + (((bits & 0xffffU) * kPrintable) >> 16));
+    const std::uint64_t letter = ((bits & 0xffffU) * letters) >> 16;
+    text_[i] = printable ? static_cast<char>(0x20 + letter) : kAlphanumeric[letter];
     bits >>= 16;
   }
 
   name_ = "user-";
-  const std::uint64_t user = index % shape_.users;
+  const std::uint64_t user = index % (shape_.names > 0 ? shape_.names : shape_.users);
   for (std::uint64_t width = 10000; width > user && width > 1; width /= 10) name_ += '0';
   append_number(name_, user);
 

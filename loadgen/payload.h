@@ -2,7 +2,7 @@
 // or feed, message id, client name, text, and the request's bytes. The same shape and seed give the same
 // bytes, whatever the timing of the run, since user u performs the operations u, u + users, u + 2·users, …
 //
-// Texts are printable ASCII (quotes and backslashes too, so that escaping is exercised), lengths uniform.
+// Lengths of texts are uniform.
 // Feeds are spread evenly: each block of 1,000 operations has feed-percent of them, at places that the seed
 // decides.
 #pragma once
@@ -19,9 +19,16 @@ enum class OperationClass : std::uint8_t { Message, Feed };
 inline constexpr std::size_t kOperationClasses = 2;
 std::string_view operation_class_name(OperationClass operation_class);
 
+enum class Alphabet : std::uint8_t {
+  Printable,     // printable ASCII, quotes and backslashes too, so that escaping is exercised
+  Alphanumeric,  // A-Z a-z 0-9
+};
+
 struct PayloadShape {
   std::uint64_t seed = 1;
-  std::uint64_t users = 1;         // client names are user-00000 … by index modulo users
+  std::uint64_t users = 1;  // client names are user-00000 … by index modulo users
+  std::uint64_t names = 0;  // … or modulo this, when it isn't 0
+  Alphabet alphabet = Alphabet::Printable;
   std::uint32_t message_min = 16;  // bytes of text, both inclusive
   std::uint32_t message_max = 512;
   double feed_percent = 0;  // of all operations, 0–100

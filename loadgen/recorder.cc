@@ -97,6 +97,37 @@ void Recorder::close() {
   DLB_CHECK_MSG(sum == planned(), "the buckets don't sum to the plan");
 }
 
+void ClassTotals::merge(const ClassTotals& other) {
+  issued += other.issued;
+  for (std::size_t i = 0; i < buckets.size(); ++i) buckets[i] += other.buckets[i];
+  for (std::size_t i = 0; i < statuses.size(); ++i) statuses[i] += other.statuses[i];
+  body_bytes += other.body_bytes;
+  latency_us.merge(other.latency_us);
+  header_us.merge(other.header_us);
+  intended_us.merge(other.intended_us);
+}
+
+void Recorder::merge(const Recorder& other) {
+  DLB_CHECK(other.closed_);
+  closed_ = true;
+  planned_ += other.planned();
+  for (std::size_t i = 0; i < classes_.size(); ++i) classes_[i].merge(other.classes_[i]);
+  not_issued_ += other.not_issued_;
+  idle_close_races_ += other.idle_close_races_;
+  mismatched_answers_ += other.mismatched_answers_;
+  connect_us_.merge(other.connect_us_);
+  taken_up_ += other.taken_up_;
+  queue_full_ += other.queue_full_;
+  schedule_lag_us_.merge(other.schedule_lag_us_);
+  for (const BackendShare& share : other.backends_) {
+    BackendShare& mine = backends_[backend_index(share.name)];
+    mine.responses += share.responses;
+    mine.ok += share.ok;
+    mine.latency_us_sum += share.latency_us_sum;
+  }
+  for (const auto& [err, count] : other.errnos_) count_errno(err, count);
+}
+
 std::uint64_t Recorder::planned() const { return std::max(planned_, issued_count()); }
 
 std::uint64_t Recorder::in(Bucket bucket) const {
@@ -123,14 +154,14 @@ void Recorder::reset_interval() {
   std::fill(interval_.responses.begin(), interval_.responses.end(), 0);
 }
 
-void Recorder::count_errno(int err) {
+void Recorder::count_errno(int err, std::uint64_t times) {
   for (auto& [known, count] : errnos_) {
     if (known == err) {
-      ++count;
+      count += times;
       return;
     }
   }
-  errnos_.emplace_back(err, 1);
+  errnos_.emplace_back(err, times);
 }
 
 }  // namespace dlb::loadgen

@@ -69,6 +69,7 @@ struct ClassTotals {
   std::uint64_t in(Bucket bucket) const { return buckets[static_cast<std::size_t>(bucket)]; }
   std::uint64_t done() const;    // all but not issued
   std::uint64_t failed() const;  // done and not ok; interrupted ones don't count
+  void merge(const ClassTotals& other);
 };
 
 struct BackendShare {
@@ -101,6 +102,8 @@ class Recorder {
   void record(const OperationResult& result);
   void record_connect(Duration took) { connect_us_.record(micros(took)); }
   void mismatched_answer() { ++mismatched_answers_; }
+  // Adds what `other`, which is closed, has seen: of a run of several stages. This one is closed with it.
+  void merge(const Recorder& other);
   // The stage has ended: what was planned and not issued goes to its bucket. Requires that each issued
   // operation has been recorded.
   void close();
@@ -128,7 +131,7 @@ class Recorder {
   static std::uint64_t micros(Duration d) {
     return d.count() <= 0 ? 0 : static_cast<std::uint64_t>(d.count()) / 1000;
   }
-  void count_errno(int err);
+  void count_errno(int err, std::uint64_t times = 1);
 
   std::uint64_t planned_ = 0;
   std::array<ClassTotals, kOperationClasses> classes_;

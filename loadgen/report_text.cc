@@ -19,6 +19,33 @@ std::string load_text(const Options& options) {
   return text;
 }
 
+std::string users_text(const Options& options) {
+  return options.profile.empty() ? fmt::format("{} users", options.users) : options.profile;
+}
+
+// A line a stage; a run of one stage needs none.
+void stages_text(std::string& text, const RunResult& result) {
+  if (result.stages.size() <= 1) return;
+  const auto out = std::back_inserter(text);
+  fmt::format_to(out, "{:<16} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9}  ms\n", "stage", "ok", "failed",
+                 "seconds", "ok/s", "post mean", "post p99", "feed mean", "feed p99");
+  for (const StageResult& stage : result.stages) {
+    const Recorder& recorder = stage.recorder;
+    fmt::format_to(out, "{:<16} ", stage.plan.name);
+    if (!stage.ran) {
+      text += "not run\n";
+      continue;
+    }
+    fmt::format_to(out, "{:>8} {:>8} {:>8.2f} {:>8.0f}", recorder.in(Bucket::Ok), recorder.failed(),
+                   seconds(stage.elapsed), per_second(recorder.in(Bucket::Ok), stage.elapsed));
+    for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
+      const Histogram& latency = recorder.of(which).latency_us;
+      fmt::format_to(out, " {:>9.2f} {:>9.2f}", latency.mean() / 1000, as_ms(latency.percentile(99)));
+    }
+    text += stage.hit_window ? "  hit its window\n" : "\n";
+  }
+}
+
 void class_text(std::string& text, const ClassTotals& totals, OperationClass which, Duration elapsed) {
   if (totals.issued == 0) return;
   const auto out = std::back_inserter(text);
@@ -55,11 +82,12 @@ void feed_text(std::string& text, const CheckedFeed& feed) {
 
 }  // namespace
 
-std::string report_text(const RunResult& result, const Recorder& recorder) {
+std::string report_text(const RunResult& result) {
+  const Recorder& recorder = result.total;
   std::string text;
   const auto out = std::back_inserter(text);
-  fmt::format_to(out, "{} at {}: {} users, seed {}, {}\n", result.options.experiment,
-                 joined_by_commas(result.options.url), result.options.users, result.seed,
+  fmt::format_to(out, "{} at {}: {}, seed {}, {}\n", result.options.experiment,
+                 joined_by_commas(result.options.url), users_text(result.options), result.seed,
                  load_text(result.options));
   fmt::format_to(out, "planned {}, done {} in {:.2f} s, {:.0f} ok/s\n", recorder.planned(), recorder.done(),
                  seconds(result.elapsed), per_second(recorder.in(Bucket::Ok), result.elapsed));
@@ -69,6 +97,7 @@ std::string report_text(const RunResult& result, const Recorder& recorder) {
   for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
     class_text(text, recorder.of(which), which, result.elapsed);
   }
+  stages_text(text, result);
   text += "buckets:";
   for (std::size_t i = 0; i < kBuckets; ++i) {
     const auto bucket = static_cast<Bucket>(i);
@@ -117,13 +146,13 @@ std::string report_text(const RunResult& result, const Recorder& recorder) {
                      result.verification->backends_equal ? "byte-equal" : "DIFFERENT");
     }
   }
-  text += thresholds_text(judge_thresholds(result, recorder));
+  text += thresholds_text(judge_thresholds(result));
   if (recorder.queue_full() > 0) {
     fmt::format_to(out, "NOTE: {} operations were not issued, since all users were busy and {} waited\n",
                    recorder.queue_full(), result.options.queue_max);
   }
-  for (const std::string& reason : failures(result, recorder)) fmt::format_to(out, "FAILED: {}\n", reason);
-  for (const std::string& reason : invalid_reasons(recorder, result.generator())) {
+  for (const std::string& reason : failures(result)) fmt::format_to(out, "FAILED: {}\n", reason);
+  for (const std::string& reason : invalid_reasons(result)) {
     fmt::format_to(out, "INVALID: {}\n", reason);
   }
   if (result.interrupted) text += "INTERRUPTED: these figures are of a part of the run\n";

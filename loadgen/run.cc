@@ -9,10 +9,11 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 
 #include "loadgen/hash.h"
 #include "loadgen/progress.h"
-#include "loadgen/stage.h"
+#include "loadgen/report.h"
 #include "loadgen/verifier.h"
 
 namespace dlb::loadgen {
@@ -20,7 +21,6 @@ namespace {
 
 constexpr Duration kTurn = std::chrono::milliseconds(200);
 constexpr Duration kLeastVerifyTimeout = std::chrono::seconds(30);
-constexpr std::uint64_t kWarmUpSeed = 0x7761726d2d7570U;  // other operations than the measured ones
 
 // Of this thread, which does all the work.
 double cpu_seconds() {
@@ -65,7 +65,14 @@ class Reach final : public ConnectionUser {
 };
 
 // In a turn each user may give up one connection and open another; those given up go at the turn's end.
-std::size_t pool_capacity(const Options& options) { return static_cast<std::size_t>(options.users) * 3 + 16; }
+std::size_t pool_capacity(const RunPlan& plan) { return static_cast<std::size_t>(plan.users_max()) * 3 + 16; }
+
+// A breakpoint has been found: more of the stage's operations failed than its ladder goes on with.
+bool over_stop_share(const StageResult& stage) {
+  const auto done = static_cast<double>(stage.recorder.done());
+  return done > 0 &&
+         100 * static_cast<double>(stage.recorder.failed()) / done > stage.plan.stop_error_percent;
+}
 
 }  // namespace
 
@@ -91,9 +98,10 @@ Run::Run(const Options& options, std::vector<Target> targets, std::vector<Target
       verify_targets_(std::move(verify_targets)),
       out_(out),
       seed_(seed_in_force(options.seed)),
+      plan_(plan_of(options, seed_)),
       signals_(loop_, {SIGINT, SIGTERM}, *this),
       context_(loop_, options_.request_timeout, options_.response_read_delay),
-      pool_(context_, pool_capacity(options_), targets_.size()) {}
+      pool_(context_, pool_capacity(plan_), targets_.size()) {}
 
 void Run::on_signal(int signal_number) {
   if (stop_) std::_Exit(128 + signal_number);
@@ -112,17 +120,22 @@ Result<void> Run::reach_targets() {
   return {};
 }
 
-StageShape Run::shape(std::uint64_t seed) const {
+StageShape Run::shape(const StagePlan& plan) const {
   StageShape shape;
-  shape.payload.seed = seed;
-  shape.payload.users = static_cast<std::uint64_t>(options_.users);
+  shape.payload.seed = plan.seed;
+  shape.payload.users = static_cast<std::uint64_t>(plan.users);
+  shape.payload.names = plan.names;
+  shape.payload.alphabet = plan_.alphabet;
   shape.payload.message_min = static_cast<std::uint32_t>(options_.message_min);
   shape.payload.message_max = static_cast<std::uint32_t>(options_.message_max);
-  shape.payload.feed_percent = options_.feed_percent;
+  shape.payload.feed_percent = plan.feed_percent;
+  shape.requests = static_cast<std::uint64_t>(plan.requests);
+  shape.duration = plan.duration;
+  shape.issue_window = plan.issue_window;
   shape.interval_min = options_.interval_min;
   shape.interval_max = options_.interval_max;
   shape.connection_mode = options_.mode;
-  shape.open.rate = options_.rate;
+  shape.open.rate = plan.rate;
   shape.open.arrival = options_.arrival_pattern;
   shape.open.queue_max = static_cast<std::size_t>(options_.queue_max);
   return shape;
@@ -134,33 +147,62 @@ void Run::drive(Stage& stage) {
   if (!stage.done()) stage.abandon();
 }
 
-void Run::warm_up() {
-  if (options_.warmup == Duration::zero()) return;
-  StageShape warm = shape(mix64(seed_ ^ kWarmUpSeed));
-  warm.duration = options_.warmup;
-  Recorder unused;
-  Stage stage(warm, targets_, loop_, pool_, unused, ledger_);
-  const Progress progress(loop_, STDERR_FILENO, options_.metrics_interval, "warm-up", stage, unused, 0);
+void Run::perform_warm_up(const StagePlan& plan) {
+  const auto unused = std::make_unique<Recorder>();
+  Stage stage(shape(plan), targets_, loop_, pool_, *unused, ledger_);
+  const Progress progress(loop_, STDERR_FILENO, options_.metrics_interval, plan.name, stage, *unused, 0);
   drive(stage);
 }
 
-void Run::measure(RunResult& result) {
-  StageShape measured = shape(seed_);
-  measured.requests = static_cast<std::uint64_t>(options_.requests);
-  measured.duration = options_.duration;
-  Stage stage(measured, targets_, loop_, pool_, recorder_, ledger_);
-  const Progress progress(loop_, STDERR_FILENO, options_.metrics_interval, "", stage, recorder_,
-                          measured.requests);
+void Run::perform_stage(StageResult& result, std::string_view label) {
+  Stage stage(shape(result.plan), targets_, loop_, pool_, result.recorder, ledger_);
+  const Progress progress(loop_, STDERR_FILENO, options_.metrics_interval, label, stage, result.recorder,
+                          static_cast<std::uint64_t>(result.plan.requests));
   const std::uint64_t opened = context_.connections_opened;
+  result.ran = true;
   result.started_wall_us = wall_now_us();
   const double cpu_before = cpu_seconds();
   drive(stage);
   result.cpu_seconds = cpu_seconds() - cpu_before;
   result.elapsed = stage.ended_at() - stage.started_at();
+  result.hit_window = stage.hit_window();
   result.longest_turn = Duration(loop_.counters().turn_ns_max);
   result.connections_opened = context_.connections_opened - opened;
+}
+
+void Run::perform(RunResult& result) {
+  result.leaderboard = plan_.leaderboard;
+  result.altered = plan_.altered;
+  for (const StagePlan& plan : plan_.stages) {
+    if (!plan.counted) continue;
+    result.stages.emplace_back().plan = plan;
+  }
+  for (const StagePlan& plan : plan_.stages) {
+    if (!plan.counted && !stop_) perform_warm_up(plan);
+  }
+  const TimePoint began = monotonic_now();
+  std::string_view stopped_ladder;
+  for (std::size_t i = 0; i < result.stages.size(); ++i) {
+    StageResult& stage = result.stages[i];
+    if (!stop_ && (stopped_ladder.empty() || stage.plan.ladder != stopped_ladder)) {
+      stage.started_after = monotonic_now() - began;
+      const std::string label = result.stages.size() == 1
+                                    ? std::string()
+                                    : fmt::format("{} ({}/{})", stage.plan.name, i + 1, result.stages.size());
+      perform_stage(stage, label);
+      if (over_stop_share(stage)) stopped_ladder = stage.plan.ladder;
+      result.elapsed = stage.started_after + stage.elapsed;
+    } else {
+      stage.recorder.set_planned(static_cast<std::uint64_t>(stage.plan.requests));
+    }
+    stage.recorder.close();
+    result.total.merge(stage.recorder);
+    result.cpu_seconds += stage.cpu_seconds;
+    result.connections_opened += stage.connections_opened;
+  }
+  result.started_wall_us = result.stages.front().started_wall_us;
+  result.longest_turn = Duration(loop_.counters().turn_ns_max);
   result.stray_bytes = context_.stray_bytes;
-  recorder_.close();
 }
 
 ExitCode Run::execute() {
@@ -168,11 +210,11 @@ ExitCode Run::execute() {
     std::fprintf(stderr, "loadgen: %s\n", reached.error().text.c_str());
     return ExitCode::Usage;
   }
-  RunResult result;
+  const auto owned = std::make_unique<RunResult>();  // histograms: too large for a stack
+  RunResult& result = *owned;
   result.options = options_;
   result.seed = seed_;
-  warm_up();
-  measure(result);
+  perform(result);
   pool_.close_idle();
   if (options_.verify_feed && !stop_) {
     Verifier verifier(loop_, ledger_, std::max(options_.request_timeout, kLeastVerifyTimeout), stop_);
@@ -180,10 +222,10 @@ ExitCode Run::execute() {
   }
   result.interrupted = stop_;
 
-  std::string text = report_text(result, recorder_);
-  ExitCode code = exit_code(result, recorder_);
+  std::string text = report_text(result);
+  ExitCode code = exit_code(result);
   if (!options_.out_dir.empty()) {
-    const auto written = write_files(result, recorder_);
+    const auto written = write_files(result);
     if (written) {
       text += "report: " + *written + "\n";
     } else {

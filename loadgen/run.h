@@ -1,5 +1,5 @@
-// Run: the order of events of one invocation: are the targets there, warm-up, the measured stage,
-// verification, report. Owns loop, connections, recorder and ledger; SIGINT and SIGTERM end it with a report
+// Run: the order of events of one invocation: are the targets there, the stages of the plan, verification,
+// report. Owns loop, connections and ledger; SIGINT and SIGTERM end it with a report
 // of what was done, a second signal at once. One thread.
 #pragma once
 
@@ -11,8 +11,9 @@
 #include "loadgen/connection_pool.h"
 #include "loadgen/ledger.h"
 #include "loadgen/options.h"
-#include "loadgen/recorder.h"
-#include "loadgen/report.h"
+#include "loadgen/plan.h"
+#include "loadgen/run_result.h"
+#include "loadgen/stage.h"
 #include "loadgen/target.h"
 
 namespace dlb::loadgen {
@@ -30,21 +31,23 @@ class Run final : public SignalHandler {
 
  private:
   Result<void> reach_targets();
-  void warm_up();
-  void measure(RunResult& result);
+  // Runs the plan's stages, each into its result.
+  void perform(RunResult& result);
+  void perform_warm_up(const StagePlan& plan);
+  void perform_stage(StageResult& result, std::string_view label);
   void drive(Stage& stage);
-  StageShape shape(std::uint64_t seed) const;
+  StageShape shape(const StagePlan& plan) const;
 
   Options options_;
   std::vector<Target> targets_;
   std::vector<Target> verify_targets_;
   std::FILE* out_;
   std::uint64_t seed_;
+  RunPlan plan_;
   EventLoop loop_;
   SignalSource signals_;
   ConnectionContext context_;
   ConnectionPool pool_;
-  Recorder recorder_;
   Ledger ledger_;
   bool stop_ = false;
 };

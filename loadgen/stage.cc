@@ -23,7 +23,8 @@ Stage::Stage(const StageShape& shape, const std::vector<Target>& targets, EventL
       ledger_(ledger),
       payload_(shape.payload),
       pauses_(loop),
-      end_(pauses_, *this) {
+      end_(pauses_, *this),
+      window_(pauses_, *this) {
   DLB_CHECK(shape_.requests > 0 || shape_.duration > Duration::zero());
   DLB_CHECK(!targets_.empty());
   for (const Target& target : targets_) {
@@ -46,6 +47,7 @@ void Stage::start() {
   if (shape_.connection_mode == ConnectionMode::FreshStage) pool_.close_idle();
   started_at_ = ended_at_ = monotonic_now();
   if (shape_.duration > Duration::zero()) end_.arm_at(started_at_ + shape_.duration);
+  if (shape_.issue_window > Duration::zero()) window_.arm_at(started_at_ + shape_.issue_window);
   if (open_loop_ != nullptr) {
     for (VirtualUser& user : users_) open_loop_->user_free(user);
     open_loop_->start(started_at_,
@@ -59,8 +61,11 @@ void Stage::start() {
   }
 }
 
-void Stage::on_heap_timer(HeapTimer&) {
+void Stage::on_heap_timer(HeapTimer& timer) {
   if (open_loop_ != nullptr) open_loop_->take_up_rest();
+  if (&timer == &window_) {
+    hit_window_ = issuing_ && (shape_.requests == 0 || recorder_.issued_count() < shape_.requests);
+  }
   stop_issuing();
 }
 
@@ -68,6 +73,7 @@ void Stage::stop_issuing() {
   if (!issuing_) return;
   issuing_ = false;
   end_.cancel();
+  window_.cancel();
   if (open_loop_ != nullptr) open_loop_->stop();
   for (VirtualUser& user : users_) user.stop_issuing();
 }

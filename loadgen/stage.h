@@ -1,8 +1,8 @@
 // Stage: a number of users who perform a number of operations, or run for a time, against the targets. Owns
 // the users; hands out operations (user u gets u, u + users, u + 2·users, …), knows when all is done, and
-// ends it early: at its duration no new operation begins and those in flight end as they may; abandon() cuts
-// them too. With a rate the operations come from an OpenLoop instead, to whoever is free. A run is a warm-up
-// stage, if asked for, and the measured one. One loop.
+// ends it early: at its duration, or the end of its issue window, no new operation begins and those in flight
+// end as they may; abandon() cuts them too. With a rate the operations come from an OpenLoop instead, to
+// whoever is free. A run is a warm-up stage, if asked for, and the measured one. One loop.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,7 @@ struct StageShape {
   PayloadShape payload;        // users too
   std::uint64_t requests = 0;  // operations of all users together; 0: until the duration is over
   Duration duration{};         // 0: until all requests are done
+  Duration issue_window{};     // what is not issued within it never is; 0: no window
   Duration interval_min{};     // the pause between a user's operations is uniform between these
   Duration interval_max{};
   ConnectionMode connection_mode = ConnectionMode::Reuse;
@@ -56,6 +57,8 @@ class Stage final : public HeapTimerHandler {
   // Issues no more and ends those in flight as Interrupted: done() afterwards.
   void abandon();
 
+  // Its issue window ended before all was issued.
+  bool hit_window() const { return hit_window_; }
   std::uint64_t active_users() const { return users_.size() - done_users_; }
   TimePoint started_at() const { return started_at_; }
   TimePoint ended_at() const { return ended_at_; }  // of the last operation so far
@@ -95,10 +98,12 @@ class Stage final : public HeapTimerHandler {
   std::vector<RequestWriter> writers_;  // per target
   TimerHeap pauses_;
   HeapTimer end_;
+  HeapTimer window_;
   std::unique_ptr<OpenLoop> open_loop_;
   std::deque<VirtualUser> users_;
   std::size_t done_users_ = 0;
   bool issuing_ = true;
+  bool hit_window_ = false;
   TimePoint started_at_{};
   TimePoint ended_at_{};
 };

@@ -133,6 +133,7 @@ CheckedFeed Verifier::check(const Target& target) {
 
 Verification Verifier::run(const Target& target, const std::vector<Target>& backends) {
   Verification verification;
+  ledger_.prepare_lookup();  // posts of one message are one from here on
   verification.accepted = ledger_.accepted();
   verification.ambiguous = ledger_.ambiguous();
   verification.feed = check(target);

@@ -256,5 +256,30 @@ TEST_CASE("the ledger finds each of many entries and no other") {
   CHECK(ledger.ambiguous() == 2000);
 }
 
+TEST_CASE("posts of one message are one entry with their strongest promise") {
+  const auto kinds = {Promise::Accepted, Promise::Ambiguous, Promise::Conflict};
+  for (const Promise first : kinds) {
+    for (const Promise second : kinds) {
+      Ledger ledger;
+      const MessageId id = make_message_id(1, 2);
+      ledger.add(id, 77, first);
+      ledger.add(make_message_id(3, 4), 78, Promise::Accepted);
+      ledger.add(id, 77, second);
+      for (int times = 0; times < 2; ++times) {
+        ledger.prepare_lookup();
+        const Promise joined = second == Promise::Accepted ? second : first;
+        CHECK(ledger.find(id)->promise == joined);
+        CHECK(ledger.accepted() == (joined == Promise::Accepted ? 2 : 1));
+        CHECK(ledger.ambiguous() == (joined == Promise::Ambiguous ? 1 : 0));
+      }
+    }
+  }
+  Ledger ledger;  // two contents under one id are never both in a feed
+  ledger.add(make_message_id(1, 2), 77, Promise::Accepted);
+  ledger.add(make_message_id(1, 2), 78, Promise::Accepted);
+  ledger.prepare_lookup();
+  CHECK(ledger.accepted() == 2);
+}
+
 }  // namespace
 }  // namespace dlb::loadgen

@@ -7,8 +7,8 @@
 
 #include "loadgen/soundness.h"
 #include "loadgen/stage.h"
-#include "scripted_server.h"
 #include "test/support/catch.h"
+#include "test/unit/loadgen/scripted_server.h"
 
 namespace dlb::loadgen {
 namespace {

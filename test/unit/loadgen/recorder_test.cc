@@ -1,5 +1,7 @@
 #include "loadgen/recorder.h"
 
+#include <map>
+
 #include "common/rng.h"
 #include "test/support/catch.h"
 
@@ -116,6 +118,53 @@ TEST_CASE("the interval starts anew, the totals go on") {
   CHECK(recorder.interval().latency_us.count() == 0);
   CHECK(recorder.interval().responses == std::vector<std::uint64_t>{0});
   CHECK(recorder.done() == 3);
+}
+
+TEST_CASE("recorders of stages, merged, say what one recorder of all would have said") {
+  Rng rng(5);
+  Recorder all;
+  Recorder merged;
+  for (int stage = 0; stage < 4; ++stage) {
+    Recorder part;
+    part.set_planned(120);
+    for (int i = 0; i < 100; ++i) {
+      OperationResult r = result(static_cast<OperationClass>(rng.below(kOperationClasses)),
+                                 static_cast<Bucket>(rng.below(kBuckets - 1)));
+      r.status = 503;
+      r.err = static_cast<int>(rng.below(3));
+      r.latency = std::chrono::milliseconds(rng.below(1000));
+      const std::string backend = "sys" + std::to_string(2 + rng.below(3) + static_cast<unsigned>(stage));
+      for (Recorder* recorder : {&all, &part}) {
+        r.backend = recorder->backend_index(backend);
+        recorder->issued(r.operation_class);
+        recorder->record(r);
+      }
+    }
+    part.close();
+    merged.merge(part);
+  }
+  all.set_planned(480);
+  all.close();
+  for (std::size_t i = 0; i < kBuckets; ++i) {
+    CHECK(merged.in(static_cast<Bucket>(i)) == all.in(static_cast<Bucket>(i)));
+  }
+  CHECK(merged.planned() == 480);
+  CHECK(merged.failed() == all.failed());
+  for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
+    CHECK(merged.of(which).statuses == all.of(which).statuses);
+    for (const double percent : {0.0, 50.0, 99.0, 100.0}) {
+      CHECK(merged.of(which).latency_us.percentile(percent) == all.of(which).latency_us.percentile(percent));
+    }
+  }
+  REQUIRE(merged.backends().size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    const BackendShare& share = merged.backends()[i];
+    const BackendShare& expected = all.backends()[all.backend_index(share.name)];
+    CHECK(share.responses == expected.responses);
+    CHECK(share.latency_us_sum == expected.latency_us_sum);
+  }
+  CHECK(std::map(merged.errnos().begin(), merged.errnos().end()) ==
+        std::map(all.errnos().begin(), all.errnos().end()));
 }
 
 }  // namespace

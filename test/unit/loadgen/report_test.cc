@@ -23,9 +23,9 @@ struct OpenRun {
     r.latency = milliseconds(20);
     r.intended_latency = milliseconds(20) + lag;
     for (int i = 0; i < 100; ++i) {
-      recorder.taken_up(lag);
-      recorder.issued(r.operation_class);
-      recorder.record(r);
+      result.total.taken_up(lag);
+      result.total.issued(r.operation_class);
+      result.total.record(r);
     }
   }
 
@@ -33,8 +33,8 @@ struct OpenRun {
     OperationResult r;
     r.bucket = Bucket::TimeOut;
     r.backend = Recorder::kNoBackend;
-    recorder.issued(r.operation_class);
-    recorder.record(r);
+    result.total.issued(r.operation_class);
+    result.total.record(r);
   }
   // A feed that was read, with so many messages lost.
   void add_verification(std::uint64_t lost) {
@@ -43,10 +43,9 @@ struct OpenRun {
     verification.feed.summary.faults.lost = lost;
     result.verification = verification;
   }
-  ExitCode code() const { return exit_code(result, recorder); }
+  ExitCode code() const { return exit_code(result); }
 
   RunResult result;
-  Recorder recorder;
 };
 
 TEST_CASE("exit code: what holds passes, what does not is 3") {
@@ -71,7 +70,7 @@ TEST_CASE("exit code: an invalid run judges no figures, but a wrong feed or answ
   run.add_verification(1);
   CHECK(run.code() == ExitCode::NotVerified);
   OpenRun mixed(milliseconds(30));
-  mixed.recorder.mismatched_answer();
+  mixed.result.total.mismatched_answer();
   CHECK(mixed.code() == ExitCode::NotVerified);
 }
 
@@ -85,22 +84,22 @@ TEST_CASE("exit code: an interrupted run says so before anything else") {
 TEST_CASE("thresholds on the feed look at the worst of all feeds, and need all of them") {
   OpenRun run;
   run.result.options.thresholds = *parse_thresholds("lost<=2");
-  CHECK_FALSE(judge_thresholds(run.result, run.recorder).front().value.has_value());
+  CHECK_FALSE(judge_thresholds(run.result).front().value.has_value());
   run.add_verification(1);
   CheckedFeed worse = run.result.verification->feed;
   worse.summary.faults.lost = 3;
   run.result.verification->backends = {worse};
-  CHECK(judge_thresholds(run.result, run.recorder).front().value == 3);
+  CHECK(judge_thresholds(run.result).front().value == 3);
   run.result.verification->backends.front().fetched = false;
-  CHECK_FALSE(judge_thresholds(run.result, run.recorder).front().held);
+  CHECK_FALSE(judge_thresholds(run.result).front().held);
 }
 
 TEST_CASE("the reports of an open run have both latencies, the lag, and why it is invalid") {
   OpenRun run(milliseconds(30));
-  run.recorder.found_queue_full();
+  run.result.total.found_queue_full();
   simdjson::dom::parser parser;
   simdjson::dom::element json;
-  const std::string text = report_json(run.result, run.recorder);
+  const std::string text = report_json(run.result);
   REQUIRE(parser.parse(text).get(json) == simdjson::SUCCESS);
   CHECK(double(json["operations"]["message"]["latency_ms"]["max"]) == 20);
   CHECK(double(json["operations"]["message"]["intended_latency_ms"]["max"]) == 50);
@@ -110,7 +109,7 @@ TEST_CASE("the reports of an open run have both latencies, the lag, and why it i
   CHECK(std::int64_t(json["operations"]["queue_full"]) == 1);
   CHECK(simdjson::dom::array(json["invalid"]).size() == 1);
   CHECK(std::int64_t(json["exit_code"]) == 4);
-  const std::string printed = report_text(run.result, run.recorder);
+  const std::string printed = report_text(run.result);
   CHECK(printed.find("reuse, 50 a second (poisson)\n") != std::string::npos);
   CHECK(printed.find("\n  from the intended time ") != std::string::npos);
   CHECK(printed.find("\nNOTE: 1 operations were not issued") != std::string::npos);

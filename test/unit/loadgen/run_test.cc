@@ -13,6 +13,7 @@
 
 #include "common/json_writer.h"
 #include "loadgen/progress.h"
+#include "loadgen/report.h"
 #include "test/support/catch.h"
 #include "test/unit/loadgen/scripted_server.h"
 
@@ -371,6 +372,59 @@ TEST_CASE("a warm-up isn't counted, but its messages are verified") {
   CHECK(std::int64_t(json["operations"]["done"]) == 60);
   CHECK(chat.ids().size() > 60);
   CHECK(std::int64_t(json["verification"]["accepted"]) == static_cast<std::int64_t>(chat.ids().size()));
+}
+
+// The users of each stage, and whether it ran.
+std::vector<std::pair<std::int64_t, bool>> stages_of(simdjson::dom::element json) {
+  std::vector<std::pair<std::int64_t, bool>> stages;
+  for (const auto stage : simdjson::dom::array(json["stages"])) {
+    stages.emplace_back(std::int64_t(stage["users"]), bool(stage["ran"]));
+  }
+  return stages;
+}
+
+TEST_CASE("a ladder's stages are reported one by one and together; repeated messages are there once") {
+  FakeChat chat;
+  RunBench bench;
+  bench.options.url = {chat.url()};
+  bench.options.profile = "duplicate-breakpoint";
+  bench.options.requests = 20;
+  CHECK(bench.execute() == ExitCode::Passed);
+  CHECK(chat.ids().size() == 20);
+  const auto json = bench.report();
+  CHECK(stages_of(json) == std::vector<std::pair<std::int64_t, bool>>{{200, true},
+                                                                      {350, true},
+                                                                      {500, true},
+                                                                      {750, true},
+                                                                      {1000, true},
+                                                                      {1500, true},
+                                                                      {2000, true},
+                                                                      {2500, true}});
+  CHECK(std::int64_t(json["operations"]["buckets"]["ok"]) == 160);
+  CHECK(std::int64_t(json["operations"]["message"]["statuses"]["201"]) == 20);
+  CHECK(std::int64_t(json["stages"].at(0)["operations"]["message"]["statuses"]["201"]) == 20);
+  CHECK(std::int64_t(json["stages"].at(7)["operations"]["message"]["statuses"]["200"]) == 20);
+  CHECK(std::int64_t(json["verification"]["accepted"]) == 20);
+  CHECK(bench.printed.find("\nbreakpoint-2500 ") != std::string::npos);
+}
+
+TEST_CASE("a breakpoint ladder ends behind a stage with too many errors; what did not run is not_issued") {
+  FakeChat chat;
+  chat.fail_every = 2;
+  RunBench bench;
+  bench.options.url = {chat.url()};
+  bench.options.profile = "leaderboard-paired-v2";
+  bench.options.requests = 20;
+  CHECK(bench.execute() == ExitCode::NotVerified);
+  const auto json = bench.report();
+  const auto stages = stages_of(json);
+  REQUIRE(stages.size() == 12);
+  for (std::size_t i = 0; i < stages.size(); ++i) CHECK(stages[i].second == (i <= 4));
+  CHECK(std::int64_t(json["operations"]["planned"]) == 240);
+  CHECK(std::int64_t(json["operations"]["buckets"]["ok"]) == 50);
+  CHECK(std::int64_t(json["operations"]["buckets"]["5xx"]) == 50);
+  CHECK(std::int64_t(json["operations"]["buckets"]["not_issued"]) == 140);
+  CHECK(bench.printed.find("breakpoint-2500  not run\n") != std::string::npos);
 }
 
 TEST_CASE("more descriptors than the hard limit allows is an error that says what to do") {

@@ -46,6 +46,7 @@ struct Bench {
     while (!stage.done() && !(enough && enough())) loop.run_once(milliseconds(50));
     if (!stage.done()) stage.abandon();
     elapsed = stage.ended_at() - stage.started_at();
+    hit_window = stage.hit_window();
     recorder->close();
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < kBuckets; ++i) sum += recorder->in(static_cast<Bucket>(i));
@@ -69,6 +70,7 @@ struct Bench {
   StageShape shape;
   std::unique_ptr<Recorder> recorder;
   Duration elapsed{};
+  bool hit_window = false;
 };
 
 Reply reply(std::string bytes, Reply::Then then = Reply::Then::Keep) {
@@ -507,6 +509,25 @@ TEST_CASE("at its duration a stage issues no more, and what is in flight ends") 
     bench.expect_only(Bucket::Ok, 2);
   }
   CHECK(bench.elapsed < std::chrono::seconds(10));
+}
+
+TEST_CASE("what is not issued within the window never is, and the stage says so") {
+  ScriptedServer server([](const Received&) {
+    return Reply{{response(201)}, Reply::Then::Keep, milliseconds(20)};
+  });
+  Bench bench(server.url());
+  bench.shape.requests = 1'000'000;
+  bench.shape.issue_window = milliseconds(100);
+  const Recorder& recorder = bench.run();
+  CHECK(bench.hit_window);
+  CHECK(recorder.in(Bucket::Ok) > 0);
+  CHECK(recorder.in(Bucket::Ok) + recorder.in(Bucket::NotIssued) == 1'000'000);
+
+  bench.shape.requests = 4;
+  bench.shape.issue_window = std::chrono::seconds(20);
+  bench.run();
+  CHECK_FALSE(bench.hit_window);
+  bench.expect_only(Bucket::Ok, 4);
 }
 
 TEST_CASE("an abandoned stage counts what was in flight as interrupted, the rest as not issued") {
