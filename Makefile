@@ -117,7 +117,7 @@ $(BUILD)/bench/chat_fanout: $(BUILD)/bench/chat_fanout.o $(LOADGEN_OBJ) $(BUILD)
 	$(call link,$(LIBS_loadgen) $(LIBS_common))
 
 # Also of bench/: a backend that behaves as it is told, for tests and benches.
-FIXTURE_OBJ = $(addprefix $(BUILD)/bench/,fixture_server.o fixture_tcp.o service_time.o)
+FIXTURE_OBJ = $(addprefix $(BUILD)/bench/,fixture_server.o fixture_tcp.o fine_wake.o service_time.o)
 .PHONY: fixture_server
 fixture_server: $(BIN)/bench/fixture_server
 $(BIN)/bench/fixture_server: $(FIXTURE_OBJ) $(BUILD)/libcommon.a

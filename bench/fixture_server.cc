@@ -6,8 +6,12 @@
 //   GET  /internal/stats   what the balancer polls: the share of its capacity in use as cpu_percent
 //   GET  /fixture          its counters
 //   POST /fixture?NAME=VALUE&…   from now on, of: service, capacity, fail-share, fail-status, slow,
-//                          health (up, down), hang (true, false)
+//                          fail-how, health (up, down), hang (true, false)
 //   anything else          waits its turn (first in, first out), takes its time, then: the port, as text
+//
+// With capacity 1, an exponential service time and Poisson arrivals it is an M/M/1 queue: a service begins
+// when the one before it was to end, not when a timer was late for it, and `sojourn_ms` of the counters is
+// from arrival to that end.
 //
 // With `--mode tcp` a connection gets the port as a line, then its own bytes back. One thread, one loop;
 // prints `listening PORT` when it is ready. SIGTERM ends it at once: nothing of it is worth a drain.
@@ -23,8 +27,10 @@
 #include <optional>
 #include <unordered_map>
 
+#include "bench/fine_wake.h"
 #include "bench/fixture_tcp.h"
 #include "bench/service_time.h"
+#include "common/histogram.h"
 #include "common/http_server.h"
 #include "common/io_result.h"
 #include "common/json_writer.h"
@@ -44,6 +50,7 @@ struct FixtureOptions {
   std::int64_t queue = 1024;
   double fail_share = 0;
   std::int64_t fail_status = 500;
+  std::string fail_how = "status";
   double slow = 1;
   Duration start_delay{};
   Duration slow_start{};
@@ -52,6 +59,7 @@ struct FixtureOptions {
 };
 
 constexpr std::string_view kModes[] = {"http", "tcp"};
+constexpr std::string_view kFailures[] = {"status", "close", "reset", "short"};
 constexpr OptionRow kRows[] = {
     option<&FixtureOptions::listen>("listen", {.unit = "address", .help = "Port 0: a free one."}),
     option<&FixtureOptions::mode>("mode", {.choices = kModes, .help = "tcp: the port as a line, then echo."}),
@@ -62,6 +70,10 @@ constexpr OptionRow kRows[] = {
     option<&FixtureOptions::fail_share>("fail-share", {.max = 1, .help = "Of the requests, at once."}),
     option<&FixtureOptions::fail_status>("fail-status",
                                          {.min = 0, .max = 599, .help = "0: closes without an answer."}),
+    option<&FixtureOptions::fail_how>(
+        "fail-how",
+        {.choices = kFailures,
+         .help = "status; close, reset: without an answer; short: half of a body. GET only, but status."}),
     option<&FixtureOptions::slow>("slow", {.min = 0.001, .max = 1e6, .help = "Times the service time."}),
     option<&FixtureOptions::start_delay>("start-delay", {.help = "Unhealthy for that long at first."}),
     option<&FixtureOptions::slow_start>("slow-start", {.help = "Behind start-delay: from slow to normal."}),
@@ -80,6 +92,7 @@ struct Behaviour {
   std::int64_t capacity = 0;
   double fail_share = 0;
   std::int64_t fail_status = 500;
+  std::string fail_how = "status";
   double slow = 1;
   bool healthy = true;
   bool hangs = false;
@@ -112,6 +125,10 @@ bool change(Behaviour& behaviour, std::string_view name, std::string value) {
   if (name == "capacity") return read_number<std::int64_t>(value, 0, 1'000'000, behaviour.capacity);
   if (name == "fail-share") return read_number(value, 0.0, 1.0, behaviour.fail_share);
   if (name == "fail-status") return read_number<std::int64_t>(value, 0, 599, behaviour.fail_status);
+  if (name == "fail-how") {
+    behaviour.fail_how = std::move(value);
+    return std::ranges::find(kFailures, behaviour.fail_how) != std::end(kFailures);
+  }
   if (name == "slow") return read_number(value, 0.001, 1e6, behaviour.slow);
   if (name == "health") return read_flag(value, "up", "down", behaviour.healthy);
   if (name == "hang") return read_flag(value, "true", "false", behaviour.hangs);
@@ -131,6 +148,7 @@ class HttpFixture final : public HttpService {
     behaviour_.capacity = options.capacity;
     behaviour_.fail_share = options.fail_share;
     behaviour_.fail_status = options.fail_status;
+    behaviour_.fail_how = options.fail_how;
     behaviour_.slow = options.slow;
     HttpServerOptions http;
     http.max_connections = 20'000;
@@ -152,34 +170,38 @@ class HttpFixture final : public HttpService {
     ++requests_;
     if (rng_.unit() < behaviour_.fail_share) {
       ++failed_;
-      if (behaviour_.fail_status == 0) return drop(token);
+      if (behaviour_.fail_status == 0 || behaviour_.fail_how != "status") return drop(token);
       return respond(token, static_cast<int>(behaviour_.fail_status));
     }
     if (behaviour_.hangs) return;  // until the client leaves
     if (behaviour_.capacity == 0 || served_.size() < static_cast<std::size_t>(behaviour_.capacity)) {
-      return serve(token);
+      return serve({token, loop_.now()}, loop_.now());
     }
     if (waiting_.size() >= static_cast<std::size_t>(options_.queue)) {
       ++refused_;
       return respond(token, 503);
     }
-    waiting_.push_back(token);
+    waiting_.push_back({token, loop_.now()});
   }
 
   void on_abandoned(HttpToken token) override {
     ++abandoned_;
-    std::erase(waiting_, token);
-    if (served_.erase(token) != 0) serve_next();
+    std::erase_if(waiting_, [&](const Arrival& arrival) { return arrival.token == token; });
+    if (served_.erase(token) != 0) serve_next(loop_.now());
   }
 
  private:
+  struct Arrival {
+    HttpToken token;
+    TimePoint when;
+  };
   // One request that is being worked on.
   struct Service final : HeapTimerHandler {
-    Service(HttpFixture& fixture, HttpToken which)
-        : owner(fixture), token(which), timer(fixture.timers_, *this) {}
-    void on_heap_timer(HeapTimer&) override { owner.done(token); }
+    Service(HttpFixture& fixture, Arrival which)
+        : owner(fixture), arrival(which), timer(fixture.timers_, *this) {}
+    void on_heap_timer(HeapTimer&) override { owner.done(arrival.token); }
     HttpFixture& owner;
-    HttpToken token;
+    Arrival arrival;
     HeapTimer timer;
   };
 
@@ -190,26 +212,30 @@ class HttpFixture final : public HttpService {
     return behaviour_.slow * (options_.slow_start_factor + (1 - options_.slow_start_factor) * part);
   }
 
-  void serve(HttpToken token) {
+  void serve(Arrival arrival, TimePoint from) {
     const double drawn = static_cast<double>(behaviour_.service.draw(rng_).count()) * slowness();
-    auto service = std::make_unique<Service>(*this, token);
-    service->timer.arm_at(loop_.now() + Duration(static_cast<Duration::rep>(drawn)));
-    served_.emplace(token, std::move(service));
+    auto service = std::make_unique<Service>(*this, arrival);
+    service->timer.arm_at(std::max(from, arrival.when) + Duration(static_cast<Duration::rep>(drawn)));
+    served_.emplace(arrival.token, std::move(service));
     active_max_ = std::max(active_max_, served_.size());
   }
 
   void done(HttpToken token) {
     const auto owned = served_.extract(token);  // its timer runs: it goes at the end of this call
+    const Service& service = *owned.mapped();
+    const TimePoint was_to_end = service.timer.deadline();
+    sojourn_us_.record(static_cast<std::uint64_t>((was_to_end - service.arrival.when).count()) / 1000);
     respond(token, 200);
-    serve_next();
+    serve_next(was_to_end);
   }
 
-  void serve_next() {
+  // A server has been free since `from`.
+  void serve_next(TimePoint from) {
     while (!waiting_.empty() &&
            (behaviour_.capacity == 0 || served_.size() < static_cast<std::size_t>(behaviour_.capacity))) {
-      const HttpToken next = waiting_.front();
+      const Arrival next = waiting_.front();
       waiting_.pop_front();
-      serve(next);
+      serve(next, from);
     }
   }
 
@@ -222,6 +248,13 @@ class HttpFixture final : public HttpService {
     // Not with a body, which is still in the server's hands.
     auto taken = server_->take_over(token);
     if (!taken) return respond(token, 500);
+    if (behaviour_.fail_how == "short") {
+      static constexpr std::string_view kHalf =
+          "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 64\r\n\r\nhalf of what was "
+          "promised, no more";
+      [[maybe_unused]] const IoResult written = taken->transport.write(kHalf);  // an empty socket takes it
+    }
+    if (behaviour_.fail_how == "reset") set_reset_on_close(taken->transport.fd());
     taken->transport.close(loop_);
   }
 
@@ -245,7 +278,13 @@ class HttpFixture final : public HttpService {
     JsonWriter json(body);
     json.begin_object().field("port", port()).field("requests", requests_).field("failed", failed_);
     json.field("refused", refused_).field("abandoned", abandoned_).field("active", served_.size());
-    json.field("active_max", active_max_).field("waiting", waiting_.size()).end_object();
+    json.field("active_max", active_max_).field("waiting", waiting_.size());
+    json.key("sojourn_ms").begin_object().field("count", sojourn_us_.count());
+    json.field("mean", sojourn_us_.mean() / 1000, 3);
+    for (const auto& [name, percent] : {std::pair{"p50", 50.0}, {"p90", 90.0}, {"p99", 99.0}}) {
+      json.field(name, static_cast<double>(sojourn_us_.percentile(percent)) / 1000, 3);
+    }
+    json.end_object().end_object();
     server_->respond(token, 200, HttpServer::kJson, {}, HttpBody::of(std::move(body)));
   }
 
@@ -262,7 +301,7 @@ class HttpFixture final : public HttpService {
       }
     }
     behaviour_ = std::move(next);
-    serve_next();
+    serve_next(loop_.now());
     answer_counters(token);
   }
 
@@ -273,9 +312,10 @@ class HttpFixture final : public HttpService {
   Rng rng_;
   const TimePoint began_;
   std::string tag_;
-  std::deque<HttpToken> waiting_;
+  std::deque<Arrival> waiting_;
   std::unordered_map<HttpToken, std::unique_ptr<Service>> served_;
   std::size_t active_max_ = 0;
+  Histogram sojourn_us_;  // of requests that were served
   std::uint64_t requests_ = 0, failed_ = 0, refused_ = 0, abandoned_ = 0;
   std::optional<HttpServer> server_;
 };
@@ -309,6 +349,7 @@ int run(int argc, char** argv) {
 
   EventLoop loop;
   TimerHeap timers(loop);
+  const FineWake fine(loop, timers);
   Stop stop(loop);
   const SignalSource signals(loop, {SIGINT, SIGTERM}, stop);
   std::optional<HttpFixture> http;

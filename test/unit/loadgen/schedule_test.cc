@@ -1,9 +1,11 @@
 // Intended send times: fixed by rate, pattern and seed alone.
 #include "loadgen/schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "common/histogram.h"
 #include "test/support/catch.h"
 
 namespace dlb::loadgen {
@@ -55,6 +57,31 @@ TEST_CASE("schedule: the same seed gives the same times, another one others") {
   const auto once = first_times(Schedule(100, Arrival::Poisson, 7), 100);
   CHECK(first_times(Schedule(100, Arrival::Poisson, 7), 100) == once);
   CHECK(first_times(Schedule(100, Arrival::Poisson, 8), 100) != once);
+}
+
+// An M/M/1 queue in virtual time: what the open model must report of a server whose latency is known by
+// theory, a mean of 1/(mu - lambda) and exponential around it.
+TEST_CASE("schedule: Poisson arrivals at one exponential server have the latencies of an M/M/1 queue") {
+  constexpr int kCount = 400'000;
+  constexpr double kArrivals = 200;  // a second
+  constexpr double kServed = 350;
+  Schedule schedule(kArrivals, Arrival::Poisson, 11);
+  Rng rng(12);
+  Histogram latency_us;
+  Duration free_at{};
+  for (int i = 0; i < kCount; ++i) {
+    const Duration intended = schedule.next();
+    const auto service = static_cast<Duration::rep>(-1e9 / kServed * std::log1p(-rng.unit()));
+    free_at = std::max(free_at, intended) + Duration(service);
+    latency_us.record(static_cast<std::uint64_t>((free_at - intended).count()) / 1000);
+  }
+  const double mean_us = 1e6 / (kServed - kArrivals);
+  CHECK(std::abs(latency_us.mean() / mean_us - 1) < 0.03);
+  for (const double percent : {50.0, 90.0, 99.0}) {
+    INFO("p" << percent);
+    const double theory = -std::log(1 - percent / 100) * mean_us;
+    CHECK(std::abs(static_cast<double>(latency_us.percentile(percent)) / theory - 1) < 0.05);
+  }
 }
 
 }  // namespace
