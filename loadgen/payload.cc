@@ -12,7 +12,10 @@ namespace dlb::loadgen {
 namespace {
 
 constexpr std::uint64_t kBlock = 1000;
-constexpr std::uint64_t kPrintable = 95;  // 0x20 … 0x7e
+// 0x20 … 0x7e
+constexpr std::string_view kPrintable =
+    " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~";
+static_assert(kPrintable.size() == 0x7f - 0x20);
 constexpr std::string_view kAlphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 // Streams of one seed must not overlap: Rng steps its own seed by a constant, so indices are mixed first.
@@ -26,12 +29,35 @@ void append_number(std::string& out, std::uint64_t value) {
   out.append(digits.data(), end);
 }
 
+// Four letters of each draw.
+void fill_text(std::string& text, std::string_view letters, Rng& rng) {
+  const auto letter = [letters](std::uint64_t bits) {
+    return letters[((bits & 0xffffU) * letters.size()) >> 16];
+  };
+  char* at = text.data();
+  std::size_t left = text.size();
+  for (; left >= 4; left -= 4, at += 4) {
+    const std::uint64_t bits = rng.next();
+    at[0] = letter(bits);
+    at[1] = letter(bits >> 16);
+    at[2] = letter(bits >> 32);
+    at[3] = letter(bits >> 48);
+  }
+  if (left == 0) return;
+  for (std::uint64_t bits = rng.next(); left > 0; --left, bits >>= 16) *at++ = letter(bits);
+}
+
 // Only what printable ASCII needs.
 void append_escaped(std::string& out, std::string_view text) {
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
+  const char* from = text.data();
+  const char* const end = from + text.size();
+  for (const char* at = from; at != end; ++at) {
+    if (*at != '"' && *at != '\\') continue;
+    out.append(from, at);
+    out += '\\';
+    from = at;  // the character itself goes with what is behind it
   }
+  out.append(from, end);
 }
 
 }  // namespace
@@ -64,15 +90,7 @@ Message Payload::message(std::uint64_t index) {
   message.id = make_message_id(high, rng.next());
 
   text_.resize(rng.between(shape_.message_min, shape_.message_max));
-  const bool printable = shape_.alphabet == Alphabet::Printable;
-  const std::uint64_t letters = printable ? kPrintable : kAlphanumeric.size();
-  std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < text_.size(); ++i) {
-    if (i % 4 == 0) bits = rng.next();
-    const std::uint64_t letter = ((bits & 0xffffU) * letters) >> 16;
-    text_[i] = printable ? static_cast<char>(0x20 + letter) : kAlphanumeric[letter];
-    bits >>= 16;
-  }
+  fill_text(text_, shape_.alphabet == Alphabet::Printable ? kPrintable : kAlphanumeric, rng);
 
   name_ = "user-";
   const std::uint64_t user = index % (shape_.names > 0 ? shape_.names : shape_.users);
