@@ -1,5 +1,5 @@
-// loadgen: reads the command line, builds the run, and gives its exit code. `loadgen chat …` is a program of
-// its own: chat_main.h.
+// loadgen: reads the command line, builds the run, and gives its exit code. `loadgen chat …` and `loadgen
+// compare …` are programs of their own: chat_main.h, compare_main.h.
 #include <unistd.h>
 
 #include <csignal>
@@ -9,6 +9,7 @@
 #include "common/option.h"
 #include "common/signals.h"
 #include "loadgen/chat_main.h"
+#include "loadgen/compare_main.h"
 #include "loadgen/options.h"
 #include "loadgen/run.h"
 
@@ -39,6 +40,7 @@ dlb::Result<std::vector<dlb::loadgen::Target>> targets_of(const std::vector<std:
 int main(int argc, char** argv) {
   dlb::block_signals({SIGINT, SIGTERM});
   if (argc > 1 && std::string_view(argv[1]) == "chat") return dlb::loadgen::chat_main(argc - 1, argv + 1);
+  if (argc > 1 && std::string_view(argv[1]) == "compare") return dlb::loadgen::compare_main(argc, argv);
   dlb::loadgen::Options options;
   const auto loaded = dlb::load_options(dlb::loadgen::kOptionTable, options, argc, argv, environ);
   if (!loaded) return usage_error(loaded.error().text);

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "loadgen/chat_options.h"
+#include "loadgen/compare_options.h"
 #include "loadgen/target.h"
 #include "test/support/catch.h"
 
@@ -96,6 +97,12 @@ TEST_CASE("the README holds the option table as --help-markdown prints it") {
   const auto chat_loaded = load_options(kChatOptionTable, chat, 2, chat_arguments, environment);
   REQUIRE(chat_loaded.has_value());
   CHECK(readme.find(chat_loaded->help) != std::string::npos);
+
+  CompareOptions compare;
+  const char* const compare_arguments[] = {"loadgen", "compare", "--help-markdown"};
+  const auto compare_loaded = load_options(kCompareOptionTable, compare, 3, compare_arguments, environment);
+  REQUIRE(compare_loaded.has_value());
+  CHECK(readme.find(compare_loaded->help) != std::string::npos);
 }
 
 TEST_CASE("chat options: a name is needed, and is one that the server takes") {

@@ -1,0 +1,48 @@
+// What `loadgen compare` takes from a report (EXPERIMENT-TIME.json, report.cc): the figures of one run, its
+// seconds, and whether it may be compared at all. Pure: JSON text in, values out; unknown members are passed
+// over.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+
+namespace dlb::loadgen {
+
+// p50, p95, p99 in ms, of `count` operations.
+struct RunLatency {
+  std::uint64_t count = 0;
+  std::array<double, 3> ms{};
+};
+
+// One element a second of the counted stages; NaN where nothing was done.
+struct RunSeries {
+  std::vector<double> ok, done, failed;
+  std::array<std::vector<double>, 3> ms;  // p50, p95, p99 of all operations
+};
+
+struct ComparedRun {
+  std::string name;  // as the user gave it
+  std::int64_t schema = 0;
+  std::string experiment;
+  std::vector<std::string> invalid;  // reasons
+  bool interrupted = false;
+  std::map<std::string, std::string> config;  // each member as JSON text
+  double throughput = 0;                      // ok operations a second
+  std::uint64_t done = 0;
+  std::uint64_t failed = 0;
+  RunLatency message, feed, message_intended, feed_intended;
+  RunSeries series;              // empty where the report has none
+  std::optional<bool> verified;  // nothing: not asked for
+};
+
+// The error says what is missing. The schema is not judged.
+Result<ComparedRun> read_compared_run(std::string_view json, std::string name);
+
+}  // namespace dlb::loadgen
