@@ -74,7 +74,8 @@ def milliseconds(value, unit):
 
 def loadgen(url, case, folder):
     command = [os.path.join(ROOT, "loadgen/loadgen"), "-url", url, "-users", str(USERS), "-feed-percent", "100", "-seed", "1",
-               "-out-dir", folder, "-experiment", "known", "-request-timeout", "1s" if case == "hang" else "10s"]
+               "-out-dir", folder, "-experiment", "known", "-lb-url", "none",
+               "-request-timeout", "1s" if case == "hang" else "10s"]
     command += {"freeze": ["-rate", "1000", "-requests", "8000"], "hang": ["-requests", str(HANGING)]}.get(
         case, ["-requests", str(REQUESTS)])
     code, _ = run(command)

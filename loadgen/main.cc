@@ -56,10 +56,14 @@ int main(int argc, char** argv) {
   if (!targets) return usage_error(loaded->at("url", targets.error().text).text);
   auto verify_targets = targets_of(options.verify_urls);
   if (!verify_targets) return usage_error(loaded->at("verify-urls", verify_targets.error().text).text);
+  const bool leaderboard = dlb::loadgen::plan_of(options, 0).leaderboard;
+  auto sampler_plan = dlb::loadgen::sampler_plan(options, *targets, *verify_targets, leaderboard);
+  if (!sampler_plan) return usage_error(sampler_plan.error().text);
   const auto users = static_cast<std::uint64_t>(dlb::loadgen::plan_of(options, 0).users_max());
   const auto limit = dlb::loadgen::raise_descriptor_limit(users + kSpareDescriptors);
   if (!limit) return usage_error(limit.error().text);
 
-  dlb::loadgen::Run run(options, std::move(*targets), std::move(*verify_targets), stdout);
+  dlb::loadgen::Run run(options, std::move(*targets), std::move(*verify_targets), std::move(*sampler_plan),
+                        stdout);
   return static_cast<int>(run.execute());
 }

@@ -98,12 +98,20 @@ constexpr OptionRow kRows[] = {
                                             "errors<0.1%, lost==0: see below. One on errors takes the "
                                             "place of max-errors, one on lost, duplicated or altered "
                                             "switches verify-feed on."}),
-    option<&Options::metrics_interval>(
-        "metrics-interval",
-        {.min = milliseconds(50), .max = hours(1), .help = "Progress is shown this often."}),
+    option<&Options::metrics_interval>("metrics-interval",
+                                       {.min = milliseconds(50),
+                                        .max = hours(1),
+                                        .help = "Progress is shown, and balancer and backends are asked how "
+                                                "they are, this often."}),
+    option<&Options::lb_url>("lb-url", {.unit = "url",
+                                        .help = "Where the balancer answers /lb/status and /lb/metrics; "
+                                                "empty: at the first url; none: nobody is asked."}),
+    option<&Options::system_urls>(
+        "system-urls", {.unit = "NAME=URL",
+                        .help = "The backends' own urls by name; empty: what the balancer says, or "
+                                "verify-urls."}),
     option<&Options::out_dir>(
-        "out-dir",
-        {.unit = "path", .help = "Where EXPERIMENT-TIME.json and summary.csv go; empty: no files."}),
+        "out-dir", {.unit = "path", .help = "Where the files of a run go (see Output); empty: no files."}),
     option<&Options::experiment>("experiment", {.help = "Name of the run in files: A-Z a-z 0-9 . _ -"}),
 };
 

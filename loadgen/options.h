@@ -52,7 +52,9 @@ struct Options {
   bool verify_feed = false;
   std::vector<std::string> verify_urls;
   std::string max_errors = "0";
-  std::vector<std::string> fail;  // one threshold each, after finish_options()
+  std::vector<std::string> fail;         // one threshold each, after finish_options()
+  std::string lb_url;                    // of the balancer's own pages; empty: the first url; "none"
+  std::vector<std::string> system_urls;  // NAME=URL of the backends; empty: the balancer tells
   Duration metrics_interval = std::chrono::seconds(1);
   std::string out_dir = "results";
   std::string experiment = "run";

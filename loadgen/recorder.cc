@@ -45,11 +45,13 @@ std::uint64_t ClassTotals::failed() const { return done() - in(Bucket::Ok)-in(Bu
 
 void Recorder::issued(OperationClass operation_class) {
   ++classes_[static_cast<std::size_t>(operation_class)].issued;
+  if (hook_ != nullptr) hook_->on_issued();
 }
 
 void Recorder::taken_up(Duration lag) {
   schedule_lag_us_.record(micros(lag));
   planned_ = std::max(planned_, ++taken_up_);
+  if (hook_ != nullptr) hook_->on_planned();
 }
 
 void Recorder::record(const OperationResult& result) {
@@ -65,6 +67,18 @@ void Recorder::record(const OperationResult& result) {
   if (whole && result.status >= 100 && result.status < 600) ++totals.statuses[result.status - 100U];
   if (result.err != 0) count_errno(result.err);
   if (result.idle_close_race) ++idle_close_races_;
+
+  if (result.head) {
+    ++totals.heads;
+    if (result.status >= 200 && result.status < 300) {
+      ++totals.heads_2xx;
+      totals.header_2xx_us.record(micros(result.header_latency));
+    }
+  }
+  if (hook_ != nullptr) {
+    hook_->on_result(result, result.backend == kNoBackend ? std::string_view()
+                                                          : std::string_view(backends_[result.backend].name));
+  }
 
   const std::uint64_t latency_us = micros(result.latency);
   if (ok) {
@@ -89,6 +103,7 @@ void Recorder::record(const OperationResult& result) {
 void Recorder::close() {
   DLB_CHECK(!closed_);
   closed_ = true;
+  hook_ = nullptr;
   const std::uint64_t issued = issued_count();
   DLB_CHECK_MSG(issued == done(), "an operation was recorded twice or not at all");
   not_issued_ = planned_ > issued ? planned_ - issued : 0;
@@ -102,6 +117,9 @@ void ClassTotals::merge(const ClassTotals& other) {
   for (std::size_t i = 0; i < buckets.size(); ++i) buckets[i] += other.buckets[i];
   for (std::size_t i = 0; i < statuses.size(); ++i) statuses[i] += other.statuses[i];
   body_bytes += other.body_bytes;
+  heads += other.heads;
+  heads_2xx += other.heads_2xx;
+  header_2xx_us.merge(other.header_2xx_us);
   latency_us.merge(other.latency_us);
   header_us.merge(other.header_us);
   intended_us.merge(other.intended_us);

@@ -52,7 +52,8 @@ struct OperationResult {
   bool idle_close_race = false;  // Reset, on a reused connection, before any byte of the response
   std::uint32_t backend = 0;     // backend_index() of the head's, kNoBackend without
   Duration latency{};            // with Ok
-  Duration header_latency{};     // with Ok
+  bool head = false;             // the final response's head came
+  Duration header_latency{};     // with a head
   Duration intended_latency{};   // with Ok, in the open model: from the intended time
   std::uint64_t body_bytes = 0;
 };
@@ -62,9 +63,12 @@ struct ClassTotals {
   std::array<std::uint64_t, kBuckets> buckets{};
   std::array<std::uint64_t, 500> statuses{};  // of whole responses: 100 … 599
   std::uint64_t body_bytes = 0;
+  std::uint64_t heads = 0;      // final responses whose head came, whatever became of the body
+  std::uint64_t heads_2xx = 0;  // of these
   Histogram latency_us;
   Histogram header_us;
-  Histogram intended_us;  // open model
+  Histogram header_2xx_us;  // of all heads_2xx, not only of ok operations
+  Histogram intended_us;    // open model
 
   std::uint64_t in(Bucket bucket) const { return buckets[static_cast<std::size_t>(bucket)]; }
   std::uint64_t done() const;    // all but not issued
@@ -77,6 +81,18 @@ struct BackendShare {
   std::uint64_t responses = 0;  // whole ones
   std::uint64_t ok = 0;
   std::uint64_t latency_us_sum = 0;  // of ok
+};
+
+// Who else wants to know what is recorded, when it is: the series of a run.
+class RecorderHook {
+ public:
+  virtual void on_planned() = 0;  // open model: an operation's time has come
+  virtual void on_issued() = 0;
+  // `backend` is the name that the answer bore, or empty.
+  virtual void on_result(const OperationResult& result, std::string_view backend) = 0;
+
+ protected:
+  ~RecorderHook() = default;
 };
 
 // Since the latest reset_interval(): what the progress line shows.
@@ -94,6 +110,8 @@ class Recorder {
 
   // The number of operations that the stage is to perform, when it is known beforehand (else what is issued).
   void set_planned(std::uint64_t planned) { planned_ = planned; }
+  // Until close(); null: nobody.
+  void set_hook(RecorderHook* hook) { hook_ = hook; }
   void issued(OperationClass operation_class);
   // Open model: an operation's time has come; it was taken up this late.
   void taken_up(Duration lag);
@@ -146,6 +164,7 @@ class Recorder {
   std::uint32_t last_backend_ = 0;
   std::vector<std::pair<int, std::uint64_t>> errnos_;
   IntervalTotals interval_;
+  RecorderHook* hook_ = nullptr;
   bool closed_ = false;
 };
 

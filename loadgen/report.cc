@@ -1,4 +1,4 @@
-// The verdict on a run; report_json.cc, report_text.cc and report_files.cc write it down.
+// The verdict on a run; report_json.cc, report_text.cc and report_csv.cc write it down.
 #include "loadgen/report.h"
 
 #include <fmt/format.h>
@@ -57,13 +57,32 @@ std::vector<std::string> invalid_reasons(const RunResult& result) {
   return reasons;
 }
 
+RunVerdict verdict_of(const RunResult& result) {
+  RunFacts facts;
+  facts.interrupted = result.interrupted;
+  facts.altered = result.altered;
+  facts.valid = invalid_reasons(result).empty();
+  facts.mismatched_answers = result.total.mismatched_answers();
+  facts.systems = &result.systems;
+  if (result.verification) {
+    facts.feed_read = result.verification->feed.fetched;
+    facts.feed_passed = result.verification->passed();
+  }
+  for (const StageResult& stage : result.stages) {
+    facts.stages.push_back({stage.plan.name, stage.ran, stage.hit_window, stage.recorder.planned(),
+                            stage.recorder.in(Bucket::Ok), stage.recorder.failed()});
+  }
+  return judge_run(facts);
+}
+
 ExitCode exit_code(const RunResult& result) {
   if (result.interrupted) return ExitCode::Interrupted;
   const bool wrong =
       result.total.mismatched_answers() > 0 || (result.verification && !result.verification->passed());
   if (wrong) return ExitCode::NotVerified;
   if (!invalid_reasons(result).empty()) return ExitCode::Invalid;
-  return failures(result).empty() ? ExitCode::Passed : ExitCode::NotVerified;
+  const bool refused = result.leaderboard && !verdict_of(result).promotable();
+  return failures(result).empty() && !refused ? ExitCode::Passed : ExitCode::NotVerified;
 }
 
 }  // namespace dlb::loadgen

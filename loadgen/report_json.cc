@@ -32,6 +32,7 @@ void class_json(JsonWriter& json, const ClassTotals& totals, OperationClass whic
   histogram_json(json, "latency_ms", totals.latency_us);
   histogram_json(json, "header_latency_ms", totals.header_us);
   histogram_json(json, "intended_latency_ms", totals.intended_us);
+  json.field("heads", totals.heads).field("heads_2xx", totals.heads_2xx);
   json.end_object();
 }
 
@@ -175,6 +176,14 @@ std::string report_json(const RunResult& result) {
   config_json(json, result);
   operations_json(json, recorder, result.elapsed);
   stages_json(json, result);
+  json.key("series");
+  series_json(json, result.series);
+  json.key("systems");
+  systems_json(json, result.systems);
+  if (result.leaderboard) {
+    json.key("verdict");
+    verdict_json(json, verdict_of(result));
+  }
   json.key("backends").begin_array();
   for (const BackendShare& share : recorder.backends()) {
     const double mean_us =

@@ -155,6 +155,7 @@ std::string report_text(const RunResult& result) {
   for (const std::string& reason : invalid_reasons(result)) {
     fmt::format_to(out, "INVALID: {}\n", reason);
   }
+  if (result.leaderboard) text += verdict_text(verdict_of(result));
   if (result.interrupted) text += "INTERRUPTED: these figures are of a part of the run\n";
   return text;
 }

@@ -92,10 +92,11 @@ Result<void> raise_descriptor_limit(std::uint64_t descriptors) {
 }
 
 Run::Run(const Options& options, std::vector<Target> targets, std::vector<Target> verify_targets,
-         std::FILE* out)
+         SamplerPlan sampler_plan, std::FILE* out)
     : options_(options),
       targets_(std::move(targets)),
       verify_targets_(std::move(verify_targets)),
+      sampler_plan_(std::move(sampler_plan)),
       out_(out),
       seed_(seed_in_force(options.seed)),
       plan_(plan_of(options, seed_)),
@@ -154,7 +155,7 @@ void Run::perform_warm_up(const StagePlan& plan) {
   drive(stage);
 }
 
-void Run::perform_stage(StageResult& result, std::string_view label) {
+void Run::perform_stage(StageResult& result, std::string_view label, Observation& observation) {
   Stage stage(shape(result.plan), targets_, loop_, pool_, result.recorder, ledger_);
   const Progress progress(loop_, STDERR_FILENO, options_.metrics_interval, label, stage, result.recorder,
                           static_cast<std::uint64_t>(result.plan.requests));
@@ -162,7 +163,9 @@ void Run::perform_stage(StageResult& result, std::string_view label) {
   result.ran = true;
   result.started_wall_us = wall_now_us();
   const double cpu_before = cpu_seconds();
+  observation.begin_stage(result.plan, result.recorder);
   drive(stage);
+  observation.end_stage();
   result.cpu_seconds = cpu_seconds() - cpu_before;
   result.elapsed = stage.ended_at() - stage.started_at();
   result.hit_window = stage.hit_window();
@@ -170,7 +173,7 @@ void Run::perform_stage(StageResult& result, std::string_view label) {
   result.connections_opened = context_.connections_opened - opened;
 }
 
-void Run::perform(RunResult& result) {
+void Run::perform(RunResult& result, Observation& observation) {
   result.leaderboard = plan_.leaderboard;
   result.altered = plan_.altered;
   for (const StagePlan& plan : plan_.stages) {
@@ -180,7 +183,7 @@ void Run::perform(RunResult& result) {
   for (const StagePlan& plan : plan_.stages) {
     if (!plan.counted && !stop_) perform_warm_up(plan);
   }
-  const TimePoint began = monotonic_now();
+  const TimePoint began = observation.begin(stop_);
   std::string_view stopped_ladder;
   for (std::size_t i = 0; i < result.stages.size(); ++i) {
     StageResult& stage = result.stages[i];
@@ -189,7 +192,7 @@ void Run::perform(RunResult& result) {
       const std::string label = result.stages.size() == 1
                                     ? std::string()
                                     : fmt::format("{} ({}/{})", stage.plan.name, i + 1, result.stages.size());
-      perform_stage(stage, label);
+      perform_stage(stage, label, observation);
       if (over_stop_share(stage)) stopped_ladder = stage.plan.ladder;
       result.elapsed = stage.started_after + stage.elapsed;
     } else {
@@ -200,6 +203,7 @@ void Run::perform(RunResult& result) {
     result.cpu_seconds += stage.cpu_seconds;
     result.connections_opened += stage.connections_opened;
   }
+  observation.finish(stop_);
   result.started_wall_us = result.stages.front().started_wall_us;
   result.longest_turn = Duration(loop_.counters().turn_ns_max);
   result.stray_bytes = context_.stray_bytes;
@@ -214,7 +218,9 @@ ExitCode Run::execute() {
   RunResult& result = *owned;
   result.options = options_;
   result.seed = seed_;
-  perform(result);
+  Observation observation(loop_, options_, std::move(sampler_plan_), result);
+  observation.prepare(stop_);
+  perform(result, observation);
   pool_.close_idle();
   if (options_.verify_feed && !stop_) {
     Verifier verifier(loop_, ledger_, std::max(options_.request_timeout, kLeastVerifyTimeout), stop_);
@@ -224,15 +230,8 @@ ExitCode Run::execute() {
 
   std::string text = report_text(result);
   ExitCode code = exit_code(result);
-  if (!options_.out_dir.empty()) {
-    const auto written = write_files(result);
-    if (written) {
-      text += "report: " + *written + "\n";
-    } else {
-      std::fprintf(stderr, "loadgen: %s\n", written.error().text.c_str());
-      if (code == ExitCode::Passed) code = ExitCode::Failed;
-    }
-  }
+  text += observation.files().finish(result);
+  if (observation.files().failed() && code == ExitCode::Passed) code = ExitCode::Failed;
   std::fputs(text.c_str(), out_);
   std::fflush(out_);
   return code;

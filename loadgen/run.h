@@ -10,6 +10,7 @@
 #include "common/signals.h"
 #include "loadgen/connection_pool.h"
 #include "loadgen/ledger.h"
+#include "loadgen/observation.h"
 #include "loadgen/options.h"
 #include "loadgen/plan.h"
 #include "loadgen/run_result.h"
@@ -22,7 +23,7 @@ class Run final : public SignalHandler {
  public:
   // SIGINT and SIGTERM must have been blocked. `out`, which is borrowed, gets the report.
   Run(const Options& options, std::vector<Target> targets, std::vector<Target> verify_targets,
-      std::FILE* out);
+      SamplerPlan sampler_plan, std::FILE* out);
 
   // Shows progress and start-up errors on standard error.
   ExitCode execute();
@@ -32,15 +33,16 @@ class Run final : public SignalHandler {
  private:
   Result<void> reach_targets();
   // Runs the plan's stages, each into its result.
-  void perform(RunResult& result);
+  void perform(RunResult& result, Observation& observation);
   void perform_warm_up(const StagePlan& plan);
-  void perform_stage(StageResult& result, std::string_view label);
+  void perform_stage(StageResult& result, std::string_view label, Observation& observation);
   void drive(Stage& stage);
   StageShape shape(const StagePlan& plan) const;
 
   Options options_;
   std::vector<Target> targets_;
   std::vector<Target> verify_targets_;
+  SamplerPlan sampler_plan_;
   std::FILE* out_;
   std::uint64_t seed_;
   RunPlan plan_;

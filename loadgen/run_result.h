@@ -10,7 +10,9 @@
 #include "loadgen/options.h"
 #include "loadgen/plan.h"
 #include "loadgen/recorder.h"
+#include "loadgen/series.h"
 #include "loadgen/soundness.h"
+#include "loadgen/system_record.h"
 #include "loadgen/verifier.h"
 
 namespace dlb::loadgen {
@@ -55,6 +57,8 @@ struct RunResult {
   std::uint64_t stray_bytes = 0;
   std::uint64_t connections_opened = 0;
   std::optional<Verification> verification;
+  Series series;                      // of the counted stages
+  std::vector<SystemRecord> systems;  // what they said of themselves; the balancer first
 
   GeneratorUse generator() const { return GeneratorUse{cpu_seconds, elapsed}; }
 };

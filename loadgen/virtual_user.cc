@@ -141,9 +141,12 @@ void VirtualUser::on_end(Connection& connection, ExchangeEnd end, int err) {
       end == ExchangeEnd::Reset && connection.reused() && !connection.any_byte_received();
   result.backend = backend_;
   result.body_bytes = body_bytes_;
+  if (connection.head_received() && status_ != 0) {
+    result.head = true;
+    result.header_latency = connection.head_at() - connection.started_at();
+  }
   if (end == ExchangeEnd::Complete) {
     result.latency = connection.last_byte_at() - connection.started_at();
-    result.header_latency = connection.head_at() - connection.started_at();
     if (stage_.open_loop() != nullptr) result.intended_latency = connection.last_byte_at() - intended_;
   }
   leave(connection);

@@ -26,7 +26,7 @@ class KnownAnswers(Case):
         path = os.path.join(self.folder, "loadgen.log")
         with open(path, "w", encoding="utf-8") as log:
             command = [program("loadgen"), "-url", self.fixture.url, "-out-dir", self.results, "-seed", "7",
-                       "-metrics-interval", "50ms", *arguments]
+                       "-metrics-interval", "50ms", "-lb-url", "none", *arguments]
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                        env=clean_environment())
         self.addCleanup(process.wait)

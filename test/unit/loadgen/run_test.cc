@@ -38,7 +38,8 @@ class FakeChat {
   ScriptedServer& server() { return server_; }
   std::vector<std::string> ids() const { return ids_; }  // call it when no request is under way
   Duration delay{};
-  int fail_every = 0;  // each n-th message gets 503
+  int fail_every = 0;        // each n-th message gets 503
+  bool is_balancer = false;  // answers as one, and as its backend sys2; sys10 it tells of is not there
 
  private:
   struct Row {
@@ -47,6 +48,10 @@ class FakeChat {
 
   Reply answer(const Received& r, Fault fault) {
     const Reply::Then then = r.header("Connection") == "close" ? Reply::Then::Close : Reply::Then::Keep;
+    if (is_balancer && r.is_feed()) {
+      if (const std::string page = own_page(r.text); !page.empty())
+        return Reply{{response(200, page)}, then, {}};
+    }
     if (r.is_feed()) {
       ++feeds_;
       if (fault == Fault::FeedAbsent) return Reply{{response(404)}, then, {}};
@@ -63,6 +68,21 @@ class FakeChat {
                         std::string(std::string_view(json["msg"]))});
     ids_.push_back(rows_.back().id);
     return Reply{{response(201)}, then, delay};
+  }
+
+  std::string own_page(const std::string& request) const {
+    const std::string gone = "http://127.0.0.1:" + std::to_string(test::closed_port());
+    if (request.starts_with("GET /lb/status ")) {
+      return R"({"policy":"score","backends":[{"id":"sys10","url":")" + gone + R"("},{"id":"sys2","url":")" +
+             url() + R"("}]})";
+    }
+    if (request.starts_with("GET /lb/metrics ")) {
+      return R"({"sys1":{"cpu_percent":5},"memory_guard":{"events":0},"rejections":{"memory_guard":0,"connections":0},
+                 "backends":[{"id":"sys10","score":7,"cpu_percent":9},{"id":"sys2","score":8,"cpu_percent":1}]})";
+    }
+    if (request.starts_with("GET /internal/stats ")) return R"({"backend-id":"sys2","cpu_percent":3})";
+    if (request.starts_with("GET /metrics?format=json ")) return R"({"process":{"cpu_seconds":1}})";
+    return "";
   }
 
   std::string feed(Fault fault) const {
@@ -147,7 +167,7 @@ struct RunBench {
     char* bytes = nullptr;
     std::size_t size = 0;
     std::FILE* out = ::open_memstream(&bytes, &size);
-    Run run(options, targets, verify, out);
+    Run run(options, targets, verify, *sampler_plan(options, targets, verify, false), out);
     const ExitCode code = run.execute();
     std::fclose(out);
     printed.assign(bytes, size);
@@ -211,6 +231,75 @@ TEST_CASE("a good run passes, is verified, and leaves its files") {
     CHECK(std::count(row.begin(), row.end(), ',') == std::count(header.begin(), header.end(), ','));
     from = end + 1;
   }
+}
+
+TEST_CASE("a run leaves its series, and rows a stage and kind") {
+  FakeChat chat;
+  RunBench bench;
+  bench.options.url = {chat.url()};
+  bench.options.feed_percent = 20;
+  CHECK(bench.execute() == ExitCode::Passed);
+  const std::string stem =
+      bench.folder.json_files().front().substr(0, bench.folder.json_files().front().size() - 5);
+  CHECK(bench.folder.read(stem + "-series.csv").starts_with("schema,second,"));
+  CHECK_FALSE(std::filesystem::exists(bench.folder.path + "/" + stem + "-metrics.csv"));  // nobody to ask
+  const auto json = bench.report();
+  std::int64_t done = 0;
+  for (const auto value : simdjson::dom::array(json["series"]["done"])) done += std::int64_t(value);
+  CHECK(done == 60);
+  CHECK(simdjson::dom::array(json["systems"]).size() == 0);
+  CHECK(json["verdict"].error() != simdjson::SUCCESS);
+  const std::string operations = bench.folder.read("operation-summary.csv");
+  CHECK(operations.find(",test,measured,message,4,,") != std::string::npos);
+  CHECK(operations.find(",test,measured,feed,4,,") != std::string::npos);
+  CHECK(operations.find(",test,measured,all,4,60,60,0,60,60,60,0,0,0,0,") != std::string::npos);
+  const std::string heads = bench.folder.read("header-acceptance.csv");
+  CHECK(heads.find(",100.0000,100.0000,") != std::string::npos);
+}
+
+TEST_CASE("balancer and backends are asked; one that does not answer is shown as the balancer sees it") {
+  FakeChat chat;
+  chat.is_balancer = true;
+  RunBench bench;
+  bench.options.url = {chat.url()};
+  CHECK(bench.execute() == ExitCode::Passed);
+  const auto json = bench.report();
+  std::vector<std::string> seen;
+  for (const auto system : simdjson::dom::array(json["systems"])) {
+    seen.push_back(std::string(std::string_view(system["name"])) + " " +
+                   std::string(std::string_view(system["id"])) + " " +
+                   std::string(std::string_view(system["source"])));
+    CHECK(std::int64_t(system["samples"]) == 2);  // before and behind the stage
+    CHECK(std::int64_t(system["missed"]) == 0);
+  }
+  CHECK(seen == std::vector<std::string>{"Sys1 lb direct", "Sys2 sys2 direct", "Sys3 sys10 balancer"});
+  CHECK(double(json["systems"].at(0)["cpu_percent"]["mean"]) == 5);
+  CHECK(double(json["systems"].at(1)["cpu_percent"]["mean"]) == 3);
+  CHECK(double(json["systems"].at(1)["score"]["mean"]) == 8);
+  CHECK(double(json["systems"].at(2)["cpu_percent"]["mean"]) == 9);
+  CHECK(std::int64_t(json["connections"]["stray_bytes"]) == 0);
+  CHECK(std::int64_t(json["operations"]["done"]) == 60);
+  bench.options.lb_url = "none";
+  bench.options.seed = 6;
+  bench.options.out_dir = "";
+  CHECK(bench.execute() == ExitCode::Passed);
+}
+
+TEST_CASE("a ladder of the leaderboard says why it is not promotable, and exits 3") {
+  FakeChat chat;
+  chat.is_balancer = true;
+  RunBench bench;
+  bench.options.url = {chat.url()};
+  bench.options.profile = "leaderboard-static";
+  bench.options.requests = 20;
+  CHECK(bench.execute() == ExitCode::NotVerified);
+  const auto json = bench.report();
+  CHECK_FALSE(bool(json["verdict"]["promotable"]));
+  REQUIRE(simdjson::dom::array(json["verdict"]["reasons"]).size() == 1);
+  CHECK(std::string_view(json["verdict"]["reasons"].at(0)) ==
+        "options change what the profile is defined as");
+  CHECK(bench.printed.find("NOT PROMOTABLE: options change what the profile is defined as\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("the same seed again: the same ids, answered and found once") {
