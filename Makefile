@@ -30,7 +30,7 @@ LDFLAGS  += $(SAN) -pthread
 LIBS_common  = $(LLHTTP_LIBS) -lfmt
 LIBS_lb      = -lsimdjson -lssl -lcrypto
 LIBS_backend = -lsimdjson -lpq -lsqlite3 -lssl -lcrypto -lz
-LIBS_loadgen = -lsimdjson -lssl -lcrypto
+LIBS_loadgen = -lsimdjson -lssl -lcrypto -lz
 
 srcs = $(filter-out %/main.cc,$(wildcard $(1)/*.cc $(1)/*/*.cc))
 objs = $(patsubst %.cc,$(BUILD)/%.o,$(1))

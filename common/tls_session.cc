@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 namespace dlb {
 
@@ -203,6 +204,13 @@ bool TlsSession::may_have_input() const { return readable_ || SSL_has_pending(ss
 std::string TlsSession::distrust() const {
   const long verdict = SSL_get_verify_result(ssl_);
   return verdict == X509_V_OK ? std::string() : X509_verify_cert_error_string(verdict);
+}
+
+std::int64_t TlsSession::peer_expires_at() const {
+  const X509* const certificate = SSL_get0_peer_certificate(ssl_);
+  std::tm when{};
+  if (certificate == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &when) != 1) return 0;
+  return ::timegm(&when);
 }
 
 TlsVersion TlsSession::version() const {

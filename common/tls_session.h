@@ -72,6 +72,10 @@ class TlsSession {
   // Why the peer's certificate is not believed, after a handshake that failed; empty when it isn't that.
   std::string distrust() const;
 
+  // When the peer's certificate expires, in seconds since 1970; 0 when it has shown none. Also where it is not
+  // believed.
+  std::int64_t peer_expires_at() const;
+
   // Of an established session.
   TlsVersion version() const;
   bool resumed() const;

@@ -10,7 +10,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = {
     "lb": (["--help-markdown"], ["ctl", "--help-markdown"], ["--metrics-markdown"]),
     "backend": (["--help-markdown"],),
-    "loadgen": (["--help-markdown"], ["chat", "--help-markdown"], ["compare", "--help-markdown"]),
+    "loadgen": (["--help-markdown"], ["chat", "--help-markdown"], ["compare", "--help-markdown"], ["verify", "--help-markdown"]),
 }
 
 

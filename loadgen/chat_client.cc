@@ -193,6 +193,7 @@ void ChatClient::take(ServerSaid& said) {
     case ServerSaid::Kind::Error:
       return take_error(said);
     case ServerSaid::Kind::Unknown:
+    case ServerSaid::Kind::Pong:
     case ServerSaid::Kind::Broken:
       return;
   }

@@ -2,6 +2,7 @@
 
 #include "common/json_writer.h"
 #include "loadgen/chat_key.h"
+#include "loadgen/wss_options.h"
 
 namespace dlb::loadgen {
 namespace {
@@ -20,10 +21,8 @@ constexpr OptionRow kRows[] = {
         "key", {.unit = "path",
                 .help = "Your key, PKCS#8 in PEM as the chat page saves it; made on first use. By "
                         "default dlb-NAME.pem here."}),
-    option<&ChatOptions::ca>(
-        "ca", {.unit = "path", .help = "PEM certificates to believe instead of the system's."}),
-    option<&ChatOptions::insecure>("insecure",
-                                   {.help = "Believe any certificate: only for a look at a test system."}),
+    ca_row<ChatOptions>(),
+    insecure_row<ChatOptions>(),
     option<&ChatOptions::send>("send",
                                {.unit = "text",
                                 .help = "Send this and leave when it is stored. Without it, and unless only "

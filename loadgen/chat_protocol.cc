@@ -69,7 +69,10 @@ ServerSaid::Kind read_kind(std::string_view type, const object& from, ServerSaid
     return unless(from["message"].get(row) == simdjson::SUCCESS && read_message(row, out.messages[0]),
                   Kind::Message);
   }
+  if (type == "pong") return Kind::Pong;
   if (type == "ack") {
+    text_of(from, "timestamp", out.timestamp);
+    if (from["duplicate"].get(out.duplicate) != simdjson::SUCCESS) out.duplicate = false;
     return unless(text_of(from, "message-id", out.id) && number_of(from, "sequence", out.sequence),
                   Kind::Ack);
   }
@@ -142,6 +145,8 @@ std::string key_request(std::string_view name) {
   JsonWriter(out).begin_object().field("type", "key").field("username", name).end_object();
   return out;
 }
+
+std::string ping_request() { return R"({"type":"ping"})"; }
 
 struct ServerReader::Parser {
   simdjson::dom::parser json;

@@ -30,6 +30,7 @@ std::string message_request(const RsaPrivateKey& key, std::string_view name, std
 // `before`: the newest below it; 0: the newest of all.
 std::string history_request(std::int64_t limit, std::int64_t before);
 std::string key_request(std::string_view name);
+std::string ping_request();
 
 // --- what a server says
 
@@ -44,6 +45,7 @@ struct ServerSaid {
     Resumed,
     Reset,
     Key,
+    Pong,
     Error,
   };
 
@@ -51,6 +53,8 @@ struct ServerSaid {
   std::vector<ChatMessage> messages;  // Message: one; History: ascending
   std::string id;                     // Ack; Error, if it is about a message
   std::int64_t sequence = 0;          // Ack; Resumed: through_sequence
+  std::string timestamp;              // Ack
+  bool duplicate = false;             // Ack: was stored before
   std::int64_t next_before = 0;       // History: 0 when there is no more
   std::string name;                   // Key
   std::string public_key;             // Key: base64

@@ -12,6 +12,7 @@
 #include "loadgen/compare_main.h"
 #include "loadgen/options.h"
 #include "loadgen/run.h"
+#include "loadgen/verify_main.h"
 
 namespace {
 
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
   dlb::block_signals({SIGINT, SIGTERM});
   if (argc > 1 && std::string_view(argv[1]) == "chat") return dlb::loadgen::chat_main(argc - 1, argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "compare") return dlb::loadgen::compare_main(argc, argv);
+  if (argc > 1 && std::string_view(argv[1]) == "verify") return dlb::loadgen::verify_main(argc - 1, argv + 1);
   dlb::loadgen::Options options;
   const auto loaded = dlb::load_options(dlb::loadgen::kOptionTable, options, argc, argv, environ);
   if (!loaded) return usage_error(loaded.error().text);

@@ -69,6 +69,9 @@ class WsClient final : public EventHandler, public TimerHandler {
   void close(std::uint16_t code, std::string_view reason);
   void drop();  // at once and without a word
 
+  // Of a connection that has shaken hands, else and without TLS null.
+  const TlsSession* tls() const { return transport_.tls(); }
+
   bool idle() const { return state_ == State::Idle; }
   bool is_open() const { return state_ == State::Open; }
 

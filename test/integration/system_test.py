@@ -63,6 +63,16 @@ class Local(Case):
         with open(files[0], encoding="utf-8") as file:
             return process.returncode, out, json.load(file)
 
+    def verify(self, *chats):
+        """What README's tour does: nothing of this deployment may fail, and nothing be left out."""
+        code, out, err = run([program("loadgen"), "verify", "-url", f"http://127.0.0.1:{self.base}", "-wss-url", ",".join(chats),
+                              "-backend-urls", ",".join(f"http://127.0.0.1:{p}" for p in self.backend_ports()),
+                              "-ca", os.path.join(self.dir, "tls.crt"), "-timeout", "60s", "-json"], timeout=120)
+        self.assertEqual(code, 0, out + err)
+        checks = json.loads(out)["checks"]
+        self.assertEqual({check["outcome"] for check in checks}, {"pass"}, out)
+        self.assertGreaterEqual(len(checks), 16)
+
     def test_load_on_both_stores(self):
         for store, requests in (("sqlite", 3000), ("postgres", 6000)):
             with self.subTest(store):
@@ -82,6 +92,7 @@ class Local(Case):
                     self.assertGreater(backend["counters"]["requests"], requests * 0.05, backend["id"])
                     self.assertEqual(backend["in_flight"], 0)
                 self.feeds()
+                self.verify(*(f"wss://127.0.0.1:{self.base + port}/ws" for port in (1, 31, 32, 33)))
                 self.assertEqual(self.local("down")[0], 0)
                 self.assertNotEqual(self.local("status")[0], 0)
                 for path in glob.glob(os.path.join(results, "*")):

@@ -18,6 +18,7 @@ namespace {
 struct Outcome {
   bool done = false;
   std::string distrust;
+  std::int64_t expires_at = 0;
   std::string heard;
 };
 
@@ -49,6 +50,7 @@ Outcome meet(const test::TempDir& dir, const TlsContext::Trust& trust, const std
     if (!served) served = server.handshake().ok();
   }
   out.distrust = client.tls()->distrust();
+  out.expires_at = client.tls()->peer_expires_at();
   if (!out.done) return out;
   std::array<char, 64> room{};
   CHECK(client.write(std::string_view("ping")).bytes == 4);
@@ -69,6 +71,10 @@ TEST_CASE("tls client: believes the certificate that it was told to, for its nam
   CHECK(good.done);
   CHECK(good.distrust.empty());
   CHECK(good.heard == "pong");
+  std::vector<std::string> warnings;
+  const auto context = TlsContext::load(dir.file("one.crt"), dir.file("one.key"), warnings);
+  REQUIRE(context);
+  CHECK(good.expires_at == context->expires_at());
 
   const Outcome other = meet(dir, {true, dir.file("one.crt")}, "example.org");
   CHECK_FALSE(other.done);
