@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The whole system on this machine, in the background: a balancer (lb) before N backends (sys2, sys3, …) over one store.
 #
-#   deploy/local.sh up      [--dir DIR] [--port-base P] [--backends N] [--store sqlite|postgres]
+#   deploy/local.sh up      [--dir DIR] [--port-base P] [--backends N] [--store sqlite|postgres] [--memory-limit 512M]
 #   deploy/local.sh status  [--dir DIR]         what runs; exit 0 when all is healthy, else 1
 #   deploy/local.sh down    [--dir DIR]         stop all; data stay in DIR
 #   deploy/local.sh start|stop|kill|restart NAME [--dir DIR]     one of lb, sys2, sys3, …, postgres
@@ -13,19 +13,24 @@
 # tls.crt and tls.key (self-signed when they are not there; put others in their place and send SIGHUP to all but postgres).
 # SIGUSR2 to the process in lb.pid upgrades the balancer in place; lb.pid then has the new one.
 # --programs DIR takes the programs from there (build/asan/bin, or the tree as it is) and does not build.
+# --memory-limit 512M: each system (sys1 is lb's) in a memory cgroup of its own, PostgreSQL in that of sys3; `up` exits 4 where
+# none can be made. Root, or a delegated cgroup, is needed. `down` removes them.
 set -euo pipefail
 
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 PROGRAMS='' PROGRAMS_GIVEN=''
 DIR=$ROOT/build/local
-PORT_BASE='' BACKENDS='' STORE=''
+PORT_BASE='' BACKENDS='' STORE='' MEMORY_LIMIT=''
 HEALTHY_WITHIN=${DLB_HEALTHY_WITHIN:-30}  # seconds that `up` waits
 STOP_WITHIN=15                            # seconds for SIGTERM; notice, probers and drain-timeout may need 13
 
 say() { printf '%s\n' "$*"; }
 die() { printf 'local.sh: %s\n' "$*" >&2; exit 1; }
-usage() { sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,18s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 usage_error() { printf 'local.sh: %s\n' "$1" >&2; usage >&2; exit 2; }
+
+# shellcheck source=deploy/local-cgroup.sh
+. "$ROOT/deploy/local-cgroup.sh"
 
 # --- Names, ports and files --------------------------------------------------------------------------------------------
 
@@ -60,7 +65,8 @@ log_tail() {
 }
 
 save_settings() {
-  printf '%s=%s\n' PORT_BASE "$PORT_BASE" BACKENDS "$BACKENDS" STORE "$STORE" PROGRAMS "$PROGRAMS" >"$DIR/settings.new"
+  printf '%s=%s\n' PORT_BASE "$PORT_BASE" BACKENDS "$BACKENDS" STORE "$STORE" PROGRAMS "$PROGRAMS" \
+    MEMORY_LIMIT "$MEMORY_LIMIT" >"$DIR/settings.new"
   mv -- "$DIR/settings.new" "$DIR/settings"
 }
 load_settings() {  # returns 1 when DIR holds none
@@ -73,6 +79,7 @@ load_settings() {  # returns 1 when DIR holds none
       BACKENDS=[1-9]*) BACKENDS=${BACKENDS:-$value} ;;
       STORE=sqlite | STORE=postgres) STORE=${STORE:-$value} ;;
       PROGRAMS=/*) PROGRAMS=${PROGRAMS:-$value} ;;
+      MEMORY_LIMIT=[1-9]*) MEMORY_LIMIT=${MEMORY_LIMIT:-$value} ;;
     esac
   done <"$DIR/settings"
 }
@@ -169,10 +176,13 @@ kill_one() {
 }
 
 spawn() {  # spawn NAME COMMAND…: in a session of its own, so that a terminal's Ctrl-C does not reach it
-  local name=$1 pid
+  local name=$1 pid enter=()
   shift
+  if [[ -n $MEMORY_LIMIT ]]; then
+    enter=(sh -c 'echo $$ >"$0" && exec "$@"' "$(cgroup_of "$(system_of "$name")")/cgroup.procs")
+  fi
   printf -- '--- %s starts\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" >>"$DIR/$name.log"
-  setsid "$@" </dev/null >>"$DIR/$name.log" 2>&1 9>&- &
+  setsid "${enter[@]}" "$@" </dev/null >>"$DIR/$name.log" 2>&1 9>&- &
   pid=$!
   start_time_of "$pid" >"$DIR/.$name.started" || true
   echo "$pid" >"$DIR/$name.pid"
@@ -379,6 +389,7 @@ undo() {
   local i
   trap - EXIT
   for ((i = ${#started[@]} - 1; i >= 0; i--)); do stop_one "${started[i]}"; done
+  if ((${#started[@]} == $(all_names | wc -l))); then remove_cgroups; fi
   say "local.sh: up failed; what it had started is stopped again" >&2
 }
 
@@ -389,14 +400,18 @@ do_up() {
   DIR=$(readlink -f "$DIR")
   lock
   if load_settings; then
-    local mine="$PORT_BASE $BACKENDS $STORE" any=0
-    PORT_BASE='' BACKENDS='' STORE=''
+    local mine="$PORT_BASE $BACKENDS $STORE" mine_limit=$MEMORY_LIMIT any=0
+    PORT_BASE='' BACKENDS='' STORE='' MEMORY_LIMIT=''
     load_settings
     for name in $(all_names); do if running "$name"; then any=1; fi; done
-    if ((any)) && [[ $mine != "$PORT_BASE $BACKENDS $STORE" ]]; then
-      die "it runs in $DIR with --port-base $PORT_BASE --backends $BACKENDS --store $STORE; use 'down' first to change that"
+    if ((any)) && [[ $mine != "$PORT_BASE $BACKENDS $STORE" || $mine_limit != "$MEMORY_LIMIT" ]]; then
+      die "it runs in $DIR with --port-base $PORT_BASE --backends $BACKENDS --store $STORE" \
+        "--memory-limit ${MEMORY_LIMIT:-none}; use 'down' first to change that"
     fi
-    if ((!any)); then read -r PORT_BASE BACKENDS STORE <<<"$mine"; fi
+    if ((!any)); then
+      read -r PORT_BASE BACKENDS STORE <<<"$mine"
+      MEMORY_LIMIT=$mine_limit
+    fi
   fi
   PORT_BASE=${PORT_BASE:-8080} BACKENDS=${BACKENDS:-3} STORE=${STORE:-sqlite} PROGRAMS=${PROGRAMS:-$ROOT}
   ((PORT_BASE <= 65535 - 50)) || die "--port-base $PORT_BASE is too high: the ports up to P+50 are used"
@@ -420,6 +435,11 @@ do_up() {
   done
   ((!busy)) || exit 1
   save_settings
+  if [[ -n $MEMORY_LIMIT ]] && ! make_cgroups; then
+    remove_cgroups
+    say "local.sh: no memory cgroup can be made here; leave --memory-limit out" >&2
+    exit 4
+  fi
   make_key
   make_certificate
 
@@ -470,6 +490,7 @@ do_down() {
     stop_one "${names[i]}" &
   done
   wait
+  remove_cgroups
   say "down: $DIR"
 }
 
@@ -508,7 +529,7 @@ main() {
     local option=$1 value
     case $option in
       --*=*) value=${option#*=} option=${option%%=*}; shift ;;
-      --dir | --port-base | --backends | --store | --programs)
+      --dir | --port-base | --backends | --store | --programs | --memory-limit)
         (($# > 1)) || usage_error "$option needs a value"
         value=$2
         shift 2
@@ -521,6 +542,10 @@ main() {
       --port-base) [[ $value =~ ^[1-9][0-9]{0,4}$ ]] || usage_error "--port-base must be a port number"; PORT_BASE=$value ;;
       --backends) [[ $value =~ ^[1-9][0-9]?$ ]] || usage_error "--backends must be 1 to 19"; BACKENDS=$value ;;
       --store) [[ $value == sqlite || $value == postgres ]] || usage_error "--store must be sqlite or postgres"; STORE=$value ;;
+      --memory-limit)
+        [[ $value =~ ^[1-9][0-9]*[KMG]?$ ]] || usage_error "--memory-limit must be bytes, or as 512M"
+        MEMORY_LIMIT=$value
+        ;;
       *) usage_error "unknown option '$option'" ;;
     esac
   done

@@ -1,0 +1,163 @@
+"""What a sweep sees of the machine: how busy it is by /proc/stat, what the systems use by /proc/PID and their memory cgroups,
+and waiting for a quiet moment. Numbers of the kernel in, plain values out."""
+
+import os
+import threading
+import time
+
+TICK = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGESIZE")
+CORES = os.cpu_count() or 1
+
+
+def cpu_line(text):
+    """(busy, all) ticks of the first line of /proc/stat. Interrupts count as neither: they are charged to programs, too."""
+    fields = [int(field) for field in text.split("\n", 1)[0].split()[1:9]]
+    user, nice, system, idle, iowait, irq, softirq, steal = fields + [0] * (8 - len(fields))
+    return user + nice + system + steal, user + nice + system + idle + iowait + irq + softirq + steal
+
+
+def machine_ticks():
+    with open("/proc/stat", encoding="ascii") as file:
+        return cpu_line(file.read())
+
+
+def share_percent(before, after, ours=0):
+    """Of the whole machine: what it was busy with between two machine_ticks(), less `ours` ticks."""
+    passed = after[1] - before[1]
+    return max(0.0, 100 * (after[0] - before[0] - ours) / passed) if passed > 0 else 0.0
+
+
+def pause(seconds):
+    threading.Event().wait(seconds)
+
+
+def wait_quiet(bound_percent, within, window=0.5):
+    """Until the machine was under the bound for a whole window. (percent in the last window, seconds waited)."""
+    started = time.monotonic()
+    while True:
+        before = machine_ticks()
+        pause(window)
+        busy = share_percent(before, machine_ticks())
+        waited = time.monotonic() - started
+        if busy <= bound_percent or waited >= within:
+            return busy, waited
+
+
+def process_ticks(pid, with_children=False):
+    """CPU ticks of a process so far, with its ended children's if asked for; None when it has gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return sum(int(field) for field in fields[11:15 if with_children else 13])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def resident_bytes(pid):
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * PAGE
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except (OSError, ValueError):
+        return []
+
+
+def cgroup_memory(folder):
+    """(total, working set) in bytes, v1 or v2; None where it can't be read."""
+    try:
+        for usage, key in (("memory.usage_in_bytes", "total_inactive_file"), ("memory.current", "inactive_file")):
+            path = os.path.join(folder, usage)
+            if not os.path.exists(path):
+                continue
+            with open(path, encoding="ascii") as file:
+                total = int(file.read())
+            with open(os.path.join(folder, "memory.stat"), encoding="ascii") as file:
+                inactive = next((int(line.split()[1]) for line in file if line.split()[0] == key), 0)
+            return total, max(0, total - inactive)
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+class System:
+    """One of Sys1, Sys2, …: the processes that run on it, and its cgroup if it has one."""
+
+    def __init__(self, name, pids, cgroup=None, postmaster=None):
+        self.name, self.pids, self.cgroup, self.postmaster = name, pids, cgroup, postmaster
+
+    def ticks(self):
+        total = sum(process_ticks(pid) or 0 for pid in self.pids)
+        if self.postmaster:
+            total += process_ticks(self.postmaster, with_children=True) or 0
+            total += sum(process_ticks(pid) or 0 for pid in children_of(self.postmaster))
+        return total
+
+    def resident(self):
+        others = [self.postmaster, *children_of(self.postmaster)] if self.postmaster else []
+        return sum(resident_bytes(pid) for pid in [*self.pids, *others])
+
+
+class Sampler:
+    """Looks at the systems each `interval`, on a thread of its own, from start() to stop()."""
+
+    def __init__(self, systems, interval):
+        self.systems, self.interval = systems, interval
+        self.rows = []  # (wall clock, ticks of each, resident of each, (total, working set) or None of each)
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self):
+        self.thread.start()
+        return self
+
+    def stop(self):
+        self.ended.set()
+        self.thread.join()
+        return self
+
+    def _look(self):
+        self.rows.append((time.time(), [system.ticks() for system in self.systems],
+                          [system.resident() for system in self.systems],
+                          [cgroup_memory(system.cgroup) if system.cgroup else None for system in self.systems]))
+
+    def _run(self):
+        self._look()
+        while not self.ended.wait(self.interval):
+            self._look()
+        self._look()
+
+    def ticks(self):
+        """Of all systems, over all the time."""
+        return sum(self.rows[-1][1]) - sum(self.rows[0][1])
+
+
+def utilisation(names, rows, started):
+    """What a sampler's rows say of each system: lists over `at`, seconds since `started` (wall clock) in the middle of each
+    interval, and the mean of those at or behind it. CPU in percent of a core."""
+    at = [round((before[0] + after[0]) / 2 - started, 2) for before, after in zip(rows, rows[1:])]
+    systems = {}
+    for i, name in enumerate(names):
+        cpu, weights = [], []
+        for before, after in zip(rows, rows[1:]):
+            passed = max(after[0] - before[0], 1e-6)
+            ticks = max(0, after[1][i] - before[1][i])  # fewer: a child has ended between two looks
+            cpu.append(round(100 * ticks / TICK / passed, 1))
+            weights.append(passed if (before[0] + after[0]) / 2 >= started else 0)
+        total = sum(weights)
+        system = {"cpu_percent": cpu, "rss_bytes": [row[2][i] for row in rows[1:]],
+                  "cpu_mean": round(sum(c * w for c, w in zip(cpu, weights)) / total, 2) if total else 0.0,
+                  "rss_max": max((row[2][i] for row in rows), default=0)}
+        memory = [row[3][i] for row in rows[1:]]
+        if all(memory) and memory:
+            system.update(cgroup_bytes=[both[0] for both in memory], working_set_bytes=[both[1] for both in memory],
+                          cgroup_max=max(both[0] for both in memory), working_set_max=max(both[1] for both in memory))
+        systems[name] = system
+    return at, systems
