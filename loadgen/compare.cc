@@ -68,7 +68,11 @@ class Comparison {
   CompareResult run() {
     add_throughput();
     add_errors();
-    if (result_.by_seconds) add_latency_seconds();
+    if (result_.by_seconds) {
+      add_latency_seconds("message", &RunSeries::message);
+      add_latency_seconds("feed", &RunSeries::feed);
+      add_latency_seconds("message intended", &RunSeries::message_intended);
+    }
     add_latency("message", &ComparedRun::message);
     add_latency("feed", &ComparedRun::feed);
     add_latency("message intended", &ComparedRun::message_intended);
@@ -109,12 +113,12 @@ class Comparison {
     add({"errors", "%", false, true, error_percent(a), error_percent(b), estimate});
   }
 
-  void add_latency_seconds() {
+  void add_latency_seconds(std::string_view name, RunSeries::Percentiles RunSeries::*percentiles) {
     for (std::size_t i = 0; i < kPercentileCount; ++i) {
-      const auto a = whole_seconds(a_[0].series.ms[i]);
-      const auto b = whole_seconds(b_[0].series.ms[i]);
+      const auto a = whole_seconds((a_[0].series.*percentiles)[i]);
+      const auto b = whole_seconds((b_[0].series.*percentiles)[i]);
       if (a.empty() || b.empty()) continue;
-      add({fmt::format("{} a second", kPercentiles[i]), "ms", false, false, geometric_mean(a),
+      add({fmt::format("{} {} a second", name, kPercentiles[i]), "ms", false, false, geometric_mean(a),
            geometric_mean(b), compare_series(a, b, true, series_settings())});
     }
   }

@@ -1,14 +1,13 @@
 // What `loadgen compare` says of two sides, A and B, each one run or several repetitions of one: every figure
-// with its verdict, and one for all of them. Pure: runs in, verdicts out; the statistics are
-// compare_stats.h's.
+// with its verdict, and one for all of them. Pure: runs in, verdicts out; statistics are compare_stats.h's.
 //
-//   several runs a side   throughput, errors, and p50, p95, p99 of messages and of feeds, service and from
-//   the intended time one run a side        throughput, errors, and p50, p95, p99 of all operations, by the
-//   seconds of `series`; the whole
-//                         run's percentiles are shown without a verdict
+//   several runs a side   throughput, errors, and p50, p95, p99 of messages and of feeds, service latency and
+//                         from the intended time
+//   one run a side        the same by the seconds of `series`: p50 and so on of each second; the whole run's
+//                         percentiles are shown without a verdict
 //
-// A figure is better or worse when its p, corrected for all figures that are judged (Holm), is under 1 -
-// confidence and the ratio is further from 1 than `min_change`. A run that is not verified is a fact and
+// A figure is better or worse when its p, corrected for all figures that are judged (Holm), is under
+// 1 - confidence and the ratio is further from 1 than `min_change`. A run that is not verified is a fact and
 // needs no statistics.
 #pragma once
 

@@ -42,11 +42,24 @@ RunLatency latency_at(const object& parent, std::string_view key) {
   return latency;
 }
 
-std::vector<double> numbers_at(const object& parent, std::string_view key) {
+// Which rows belong to a stage; those between two have null for one.
+std::vector<bool> rows_in_stages(const object& series) {
+  std::vector<bool> rows;
+  array found;
+  if (series["stage"].get(found) != simdjson::SUCCESS) return rows;
+  for (const element value : found) rows.push_back(!value.is_null());
+  return rows;
+}
+
+std::vector<double> numbers_at(const object& parent, const std::string& key, const std::vector<bool>& rows) {
   std::vector<double> numbers;
   array found;
   if (parent[key].get(found) != simdjson::SUCCESS) return numbers;
-  for (const element value : found) numbers.push_back(number_of(value));
+  std::size_t row = 0;
+  for (const element value : found) {
+    if (row >= rows.size() || rows[row]) numbers.push_back(number_of(value));
+    ++row;
+  }
   return numbers;
 }
 
@@ -54,10 +67,23 @@ RunSeries series_of(const object& root) {
   RunSeries series;
   object found;
   if (root["series"].get(found) != simdjson::SUCCESS) return series;
-  series.ok = numbers_at(found, "ok");
-  series.done = numbers_at(found, "done");
-  series.failed = numbers_at(found, "failed");
-  series.ms = {numbers_at(found, "p50_ms"), numbers_at(found, "p95_ms"), numbers_at(found, "p99_ms")};
+  const std::vector<bool> rows = rows_in_stages(found);
+  series.ok = numbers_at(found, "ok", rows);
+  series.done = numbers_at(found, "done", rows);
+  series.failed = numbers_at(found, "failed", rows);
+  const double step = number_at(found, "step_seconds");  // a long run's rows cover more than a second
+  if (std::isfinite(step) && step > 1) {
+    for (double& count : series.ok) count /= step;
+  }
+  const auto percentiles = [&](const std::string& prefix) {
+    RunSeries::Percentiles all;
+    for (std::size_t i = 0; i < kPercentileNames.size(); ++i)
+      all[i] = numbers_at(found, prefix + std::string(kPercentileNames[i]) + "_ms", rows);
+    return all;
+  };
+  series.message = percentiles("");
+  series.feed = percentiles("feed_");
+  series.message_intended = percentiles("intended_");
   return series;
 }
 

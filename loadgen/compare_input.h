@@ -21,10 +21,12 @@ struct RunLatency {
   std::array<double, 3> ms{};
 };
 
-// One element a second of the counted stages; NaN where nothing was done.
+// One element a second of the counted stages, in order; NaN where nothing was done. Rows between two stages
+// are left out.
 struct RunSeries {
+  using Percentiles = std::array<std::vector<double>, 3>;  // p50, p95, p99 in ms
   std::vector<double> ok, done, failed;
-  std::array<std::vector<double>, 3> ms;  // p50, p95, p99 of all operations
+  Percentiles message, feed, message_intended;
 };
 
 struct ComparedRun {

@@ -78,7 +78,11 @@ TEST_CASE("compare: a report is read, what is unknown passed over") {
   CHECK(run.invalid == std::vector<std::string>{"late"});
   CHECK(run.verified == false);
   CHECK(run.config.at("users") == "100");
-  CHECK(run.series.ms[2].size() == 21);
+  CHECK(run.series.message[2].size() == 21);
+  report.series = R"({"step_seconds":2,"stage":["a",null,"b"],"ok":[10,7,20],"feed_p99_ms":[1,null,null]})";
+  const ComparedRun staged = run_of(report);
+  CHECK(staged.series.ok == std::vector<double>{5, 10});
+  CHECK(staged.series.feed[2].size() == 2);
   CHECK(!read_compared_run("{", "x").has_value());
   CHECK(!read_compared_run(R"({"schema":2})", "x").has_value());
   CHECK(!read_compared_run(R"([])", "x").has_value());
@@ -150,8 +154,8 @@ TEST_CASE("compare: one run a side by its seconds") {
   const CompareResult result = compare(a, b, {});
   CHECK(result.by_seconds);
   CHECK(result.overall == Verdict::Worse);
-  CHECK(figure(result, "p99 a second").estimate.value == Approx(2));
-  CHECK(figure(result, "p50 a second").verdict == Verdict::Same);
+  CHECK(figure(result, "message p99 a second").estimate.value == Approx(2));
+  CHECK(figure(result, "message p50 a second").verdict == Verdict::Same);
   CHECK(figure(result, "message p99").verdict == Verdict::NotJudged);
   CHECK(compare(a, a, {}).overall == Verdict::Same);
   const std::vector<ComparedRun> without = {run_of({})};

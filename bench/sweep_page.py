@@ -1,0 +1,136 @@
+"""The page of a sweep, from its records: one file with its data, style and script in it, and the summary that stands on the
+screen. Pure but for reading the parts of the page from beside this file."""
+
+import html as markup
+import json
+import os
+import re
+
+import sweep_plan
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DASHBOARD_STYLE = os.path.join(os.path.dirname(HERE), "lb", "dashboard", "dashboard.css")
+FIGURES = (("message.p50", "Messages, p50", "ms"), ("message.p95", "Messages, p95", "ms"), ("message.p99", "Messages, p99", "ms"),
+           ("feed.p50", "Feeds, p50", "ms"), ("feed.p95", "Feeds, p95", "ms"), ("feed.p99", "Feeds, p99", "ms"),
+           ("throughput", "Throughput", "/s"), ("errors", "Errors", "%"), ("imbalance", "Imbalance", "×"))
+
+
+def page_data(plan, records, comparisons, report_of):
+    """All that the page shows. `report_of(record)` gives what loadgen wrote."""
+    order, settings = plan["order"], []
+    usable = sweep_plan.usable(order, records)
+    for setting in plan["settings"]:
+        runs = sweep_plan.usable(order, records, setting["name"])
+        settings.append({
+            "name": setting["name"],
+            "figures": {path: sweep_plan.spread(runs, path) for path, _, _ in FIGURES},
+            "cpu": sweep_plan.mean_cpu(runs), "memory": peak_memory(runs),
+            "verdict": sweep_plan.verdict_words(comparisons.get(setting["name"])),
+            "kind": verdict_kind(comparisons.get(setting["name"])),
+            "typical": sweep_plan.typical(runs),
+            "runs": [run_data(record, report_of(record)) for record in runs],
+        })
+    config = plan["config"]
+    states = [record["state"] for record in usable]
+    return {
+        "title": title_of(plan), "axis": plan["settings"][0]["kind"], "baseline": plan["baseline"],
+        "overall": sweep_plan.overall(comparisons), "config": config, "settings": settings,
+        "shown": [{"path": path, "title": title, "unit": unit} for path, title, unit in FIGURES
+                  if any(setting["figures"][path] for setting in settings)],
+        "order": [f"{run['round']}: {run['setting']}" for run in order],
+        "started": min((record["started"] for record in records.values()), default=None),
+        "runs_done": len(usable), "runs_planned": len(order), "busy": states.count("busy"),
+        "left_out": sweep_plan.left_out(order, records),
+        "notes": notes_of(comparisons, usable),
+    }
+
+
+def title_of(plan):
+    kind = plan["settings"][0]["kind"]
+    return {"threshold": "Thresholds of the policy score", "policy": "Policies"}.get(kind, "The same setting under two names")
+
+
+def verdict_kind(comparison):
+    if comparison is None:
+        return "none"
+    if comparison.get("error") or not comparison["judged"]:
+        return "warn"
+    return {"same": "none", "better": "good", "worse": "bad"}.get(comparison["verdict"], "warn")
+
+
+def peak_memory(records):
+    """Largest memory of each system over the runs: of its cgroup's working set where it has one, else of its processes."""
+    peaks = {}
+    for record in records:
+        for name, system in record.get("systems", {}).items():
+            peaks[name] = max(peaks.get(name, 0), system.get("working_set_max", system["rss_max"]))
+    return peaks
+
+
+def run_data(record, report):
+    return {"id": record["id"], "round": record["round"], "state": record["state"], "why": record["why"],
+            "figures": record["figures"], "shares": record["shares"], "at": record["at"],
+            "cpu": {name: system["cpu_percent"] for name, system in record["systems"].items()},
+            "seconds": sweep_plan.seconds_of(report)}
+
+
+def notes_of(comparisons, records):
+    """What a reader has to know, each once."""
+    notes = []
+    for comparison in comparisons.values():
+        for warning in (comparison or {}).get("warnings", []):
+            if warning not in notes:
+                notes.append(warning)
+        if comparison and comparison.get("by") == "seconds" and (text := "one run a setting: the verdicts go by its seconds and "
+                                                                 "know nothing of what differs from run to run") not in notes:
+            notes.append(text)
+    words = {record["memory_word"] for record in records if record.get("memory_word")}
+    return notes + sorted(f"without memory cgroups: {word}" for word in words)
+
+
+def number(value, unit=""):
+    if value is None:
+        return "–"
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:.{digits}f}{unit}"
+
+
+def cell(found):
+    return "–" if found is None else f"{number(found['median'])} [{number(found['min'])}–{number(found['max'])}]"
+
+
+def summary_lines(data):
+    """For the screen: medians with their spread, and the verdicts."""
+    yield f"{data['title']}: {data['runs_done']} of {data['runs_planned']} runs, medians [smallest–largest]"
+    columns = [row for row in data["shown"] if not row["path"].startswith("feed.")]
+    rows = [[data["axis"], *(f"{row['title'].replace('Messages, ', '')} {row['unit']}" for row in columns), "verdict"]]
+    for setting in data["settings"]:
+        rows.append([setting["name"], *(cell(setting["figures"][row["path"]]) for row in columns), setting["verdict"]])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    for row in rows:
+        yield "  ".join([text.ljust(width) for text, width in zip(row, widths)] + [row[-1]]).rstrip()
+    yield ""
+    yield data["overall"]
+    if data["busy"]:
+        yield f"note: {data['busy']} runs were disturbed by other programs (busy): prefer a quiet machine"
+    for text in [*data["left_out"], *data["notes"]]:
+        yield f"note: {text}"
+
+
+def part(name):
+    with open(os.path.join(HERE, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def colours():
+    """The dashboard's, so that both look alike."""
+    with open(DASHBOARD_STYLE, encoding="utf-8") as file:
+        return re.search(r"^:root \{.*?^\}\n", file.read(), re.S | re.M).group(0)
+
+
+def html(data):
+    # Inside a script element only `</` and `<!--` could end or change it.
+    embedded = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return (part("sweep_page.html").replace("{{title}}", markup.escape(data["title"]))
+            .replace("{{style}}", colours() + part("sweep_page.css")).replace("{{data}}", embedded)
+            .replace("{{script}}", part("sweep_page.js")))
