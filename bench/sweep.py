@@ -8,7 +8,6 @@ import argparse
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -24,10 +23,6 @@ LOAD = "-users 300 -feed-percent 1 -verify-feed -max-errors 100%"
 MODES = {"quick": ("-warmup 1s -duration 4s", 3, 3.0), "normal": ("-warmup 2s -duration 15s", 3, 30.0),
          "full": ("-warmup 5s -duration 45s", 7, 120.0)}  # times, rounds, seconds that a quiet machine is waited for
 LEAST_SAME = 0.9  # of the repeats of a self-check
-
-
-class Stopped(BaseException):
-    """By a signal."""
 
 
 def words(text):
@@ -176,16 +171,9 @@ def self_check(count, settings, fixed, loose, out):
     return 0 if same >= LEAST_SAME * count else 3
 
 
-def stop(number, _):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough: what was started is being ended
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise Stopped(number)
-
-
 def main(argv):
     arguments, settings = arguments_of(argv)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
+    sweep_run.STOPS.install()
     fixed, loose = config_of(arguments)
     store = Store(arguments.out)
     try:
@@ -206,7 +194,7 @@ def main(argv):
     except (OSError, sweep_run.RunFailed) as error:
         print(f"sweep: {error}", file=sys.stderr)
         return 1
-    except Stopped:
+    except sweep_run.Stopped:
         print("sweep: stopped; the same call goes on from here", file=sys.stderr)
         return 130
 

@@ -4,7 +4,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = id => document.getElementById(id);
-const kLeft = 46, kRight = 10, kTop = 8, kBottom = 20;
+const kLeft = 46, kRight = 10, kTop = 18, kBottom = 20;
 
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -105,8 +105,8 @@ const lineOf = index => kSystemLines[index] ?? "more";
 
 // Response time above, CPU of the systems below, on one time axis.
 class TimeChart {
-  static kUpper = 150;
-  static kLower = 130;
+  static kUpper = 160;
+  static kLower = 140;
 
   constructor(box, setting) {
     this.setting = setting;
@@ -143,12 +143,12 @@ class TimeChart {
     const names = ["p50", "p95", "p99"];
     const most = Math.max(0, ...names.flatMap(name => (run.seconds?.[name] ?? []).map(value => value ?? 0)));
     const upper = frame(this.upper, this.width, TimeChart.kUpper, ceiling(most), "ms");
-    upper.grid.append(drawing("text", {class: "unit", x: kLeft + 4, y: kTop + 10}, "ms"));
+    upper.grid.append(drawing("text", {class: "unit", x: kLeft, y: kTop - 7}, "ms"));
     this.shade(this.upper, TimeChart.kUpper);
     for (const name of names) this.line(this.upper, name, seconds.map(second => second + 0.5), run.seconds?.[name] ?? [], upper.y);
     const systems = Object.entries(run.cpu);
     const lower = frame(this.lower, this.width, TimeChart.kLower, ceiling(Math.max(10, ...systems.flatMap(([, cpu]) => cpu))), "%");
-    lower.grid.append(drawing("text", {class: "unit", x: kLeft + 4, y: kTop + 10}, "% of a core"));
+    lower.grid.append(drawing("text", {class: "unit", x: kLeft, y: kTop - 7}, "% of a core"));
     this.shade(this.lower, TimeChart.kLower);
     systems.forEach(([, cpu], i) => this.line(this.lower, lineOf(i), run.at, cpu, lower.y));
     this.marks(lower.grid);
@@ -210,15 +210,15 @@ function headRow(table, cells) {
 
 function fillSummary() {
   const table = byId("summary"), body = element("tbody");
-  headRow(table, [data.axis, "runs", ...data.shown.map(row => `${row.title}, ${row.unit}`), `beside ${data.baseline}`]);
+  headRow(table, [data.axis, `beside ${data.baseline}`, "runs", ...data.shown.map(row => `${row.title} (${row.unit})`)]);
   for (const setting of data.settings) {
     const cells = data.shown.map(row => {
       const figure = setting.figures[row.path];
       if (!figure) return element("td", {}, "–");
       return element("td", {}, number(figure.median), element("small", {}, `${number(figure.min)} – ${number(figure.max)}`));
     });
-    body.append(element("tr", {}, element("th", {scope: "row"}, setting.name), element("td", {}, String(setting.runs.length)), ...cells,
-                        element("td", {"data-kind": setting.kind}, setting.verdict)));
+    body.append(element("tr", {}, element("th", {scope: "row"}, setting.name), element("td", {"data-kind": setting.kind}, setting.verdict),
+                        element("td", {}, String(setting.runs.length)), ...cells));
   }
   table.append(body);
 }

@@ -1,6 +1,7 @@
 """One run of a sweep: a quiet machine is waited for, the whole system is started anew by deploy/local.sh (new folder, new
 database, new ports), loaded by loadgen while its processes are watched, and ended again with all that it left."""
 
+import contextlib
 import ctypes
 import datetime
 import json
@@ -11,7 +12,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 
 import sweep_machine as machine
 import sweep_plan
@@ -27,6 +27,42 @@ UP_SECONDS, DOWN_SECONDS = 180, 120
 
 class RunFailed(Exception):
     """Something besides the figures went wrong; the text is one sentence."""
+
+
+class Stopped(BaseException):
+    """By a signal."""
+
+
+class Stops:
+    """SIGINT, SIGTERM and SIGHUP are taken only where something is waited for, and once: what is started is then known, and
+    ending it is not interrupted."""
+
+    def __init__(self):
+        self.pending, self.waiting = None, False
+
+    def install(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._come)
+
+    def _come(self, number, _):
+        if self.pending is None:
+            self.pending = number
+            if self.waiting:
+                raise Stopped(number)
+
+    @contextlib.contextmanager
+    def let_in(self):
+        """Around a wait; raises Stopped when a signal has come, now or before."""
+        self.waiting = True
+        try:
+            if self.pending is not None:
+                raise Stopped(self.pending)
+            yield
+        finally:
+            self.waiting = False
+
+
+STOPS = Stops()
 
 
 def environment(extra=None):
@@ -65,7 +101,8 @@ def call(command, seconds, **keywords):
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", start_new_session=True, **keywords)
     try:
-        return process.communicate(timeout=seconds)[0], process.returncode
+        with STOPS.let_in():
+            return process.communicate(timeout=seconds)[0], process.returncode
     except BaseException:
         os.killpg(process.pid, signal.SIGTERM)
         try:
@@ -82,6 +119,7 @@ class LocalSystem:
     def __init__(self, store, backends, memory_limit=None):
         self.store, self.backends, self.memory_limit = store, backends, memory_limit
         self.folder = None
+        self.watched = []  # once they run
         self.memory_word = None  # why there are no cgroups although they were asked for
 
     def up(self, settings_environment, note_folder):
@@ -100,6 +138,7 @@ class LocalSystem:
             return self.up(settings_environment, note_folder)
         if code != 0:
             raise RunFailed(f"the systems did not start: {last_line(out)}")
+        self.watched = self._systems()
         return self
 
     @staticmethod
@@ -115,7 +154,7 @@ class LocalSystem:
     def backend_names(self):
         return [f"sys{i + 2}" for i in range(self.backends)]
 
-    def systems(self):
+    def _systems(self):
         """As sweep_machine watches them: Sys1 the balancer, Sys2 and so on the backends, PostgreSQL where local.sh puts it."""
         home = "sys3" if self.backends > 1 else "sys2"
         found = []
@@ -136,14 +175,21 @@ class LocalSystem:
         return self._read(f".{name}.cgroup") if self.memory_limit else None
 
     def down(self):
+        """Nothing of it is kept, so nothing needs to be waited for: `down` finds them ended."""
+        for system in self.watched:
+            for pid, number in [(pid, signal.SIGKILL) for pid in system.pids] + [(system.postmaster, signal.SIGQUIT)]:
+                try:
+                    if pid:
+                        os.kill(pid, number)
+                except ProcessLookupError:
+                    pass
         end_system(self.folder)
 
 
 def end_system(folder):
-    """Ends what local.sh runs in a folder, and removes the folder. An interruption waits until that is done."""
+    """Ends what local.sh runs in a folder, and removes the folder."""
     if not folder or not os.path.isdir(folder):
         return
-    # Its own process: a second Ctrl-C ends this program, never the cleaning up.
     process = subprocess.Popen([LOCAL, "down", "--dir", folder], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment())
     out = process.communicate(timeout=DOWN_SECONDS)[0]
@@ -166,7 +212,8 @@ class Generator:
                                    text=True, errors="replace", preexec_fn=detached, env=environment())
         before = os.times()
         try:
-            out = process.communicate(timeout=seconds)[0]
+            with STOPS.let_in():
+                out = process.communicate(timeout=seconds)[0]
         except subprocess.TimeoutExpired:
             raise RunFailed(f"loadgen took over {seconds:.0f} s") from None
         finally:
@@ -207,7 +254,8 @@ def one_run(run, attempt, setting, config, store, say):
     """Does one planned run and gives its record; a record of state `failed` when it came to nothing."""
     record = {"schema": sweep_plan.SCHEMA, "id": run["id"], "round": run["round"], "setting": run["setting"],
               "attempt": attempt, "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
-    busy, waited = machine.wait_quiet(config["busy"], config["quiet_within"])
+    with STOPS.let_in():
+        busy, waited = machine.wait_quiet(config["busy"], config["quiet_within"])
     quiet = {"busy_percent": round(busy, 1), "waited_seconds": round(waited, 1)}
     system = LocalSystem(config["store"], config["backends"], config["memory_limit"])
     scratch = None
@@ -216,8 +264,7 @@ def one_run(run, attempt, setting, config, store, say):
         if system.memory_word:
             say(f"  without memory cgroups: {system.memory_word}")
         scratch = tempfile.mkdtemp(prefix="loadgen-", dir=system.folder)
-        watched = system.systems()
-        sampler = machine.Sampler(watched, config["sample_interval"])
+        sampler = machine.Sampler(system.watched, config["sample_interval"])
         before, own = machine.machine_ticks(), machine.process_ticks(os.getpid()) or 0
         sampler.start()
         try:
@@ -229,7 +276,7 @@ def one_run(run, attempt, setting, config, store, say):
         ours = sampler.ticks() + load_ticks + (machine.process_ticks(os.getpid()) or 0) - own
         during = machine.share_percent(before, after, ours)
         state, why = judge(report, code, during, quiet, config["busy"])
-        at, systems = machine.utilisation([part.name for part in watched], sampler.rows, wall_clock(report["started"]))
+        at, systems = machine.utilisation([part.name for part in system.watched], sampler.rows, wall_clock(report["started"]))
         again = "-again" if attempt > 1 else ""
         path = os.path.join("reports", f"{run['id']}{again}.json")
         with open(store.path(path), "w", encoding="utf-8") as file:
