@@ -137,7 +137,7 @@ class Plan(Case):
         records[order[-1]["id"], 1] = record_of(order[-1], state="failed")
         records[order[-1]["id"], 2] = record_of(order[-1], 2, "failed")
         plan = {"settings": self.settings, "order": order, "baseline": "75",
-                "config": {"load": ["-users", "9"], "seed": 1, "store": "sqlite", "backends": 3, "memory_limit": None, "rounds": 2}}
+                "config": {"load": ["-users", "9"], "seed": 1, "store": "sqlite", "backends": 3, "memory_limit": None}}
         data = sweep_page.page_data(plan, records, {"55": SAME, "60": WORSE, "75": None}, report_of)
         text = "\n".join(sweep_page.summary_lines(data))
         self.assertIn("message p99 worse (× 1.50, 1.20 to 1.90); errors worse (+0.50 %)", text)
