@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -44,7 +45,8 @@ class AnswerQueue final : public TurnEndHook {
   void push(std::uint64_t token, UsersAnswer answer) { emplace(token, std::move(answer)); }
   void push_present(std::uint64_t version) { emplace(version, Present{}); }
 
-  // What came before is of no interest any more, and what follows is of another table.
+  // What came before is of no interest any more (but a row that some have been told), and what follows is of
+  // another table.
   void push_reset() {
     live_.clear();
     live_.push_back({0, {}});
@@ -61,7 +63,7 @@ class AnswerQueue final : public TurnEndHook {
   }
 
   bool empty() const { return queue_.empty(); }
-  std::size_t live_rows() const { return live_.size(); }
+  std::size_t live_rows() const { return live_.size() + (telling_ ? 1 : 0); }
 
   void on_turn_end() override {
     if (client_ == nullptr) return;
@@ -87,7 +89,7 @@ class AnswerQueue final : public TurnEndHook {
   struct Present {};
   using Item = std::variant<PutAnswer, For<FeedAnswer>, For<OwnerAnswer>, For<RowsAnswer>, For<UsersAnswer>,
                             For<Present>>;
-  static constexpr Duration kAnswersBudget = std::chrono::milliseconds(3);
+  static constexpr Duration kAnswersBudget = std::chrono::milliseconds(2);
   static constexpr std::size_t kAnswersBetweenLooks = 8;  // at the clock
   static constexpr Duration kLiveBudget = std::chrono::milliseconds(2);
 
@@ -102,19 +104,23 @@ class AnswerQueue final : public TurnEndHook {
   }
 
   void deliver_live() {
-    if (live_.empty()) return;
+    if (live_rows() == 0) return;
     const TimePoint end = turn_share(loop_, kLiveBudget);
     do {
-      const Live row = std::move(live_.front());
-      live_.pop_front();
-      if (chat_ == nullptr) continue;
-      if (row.sequence == 0) {
-        chat_->on_reset();
-      } else {
-        chat_->on_live_row(row.sequence, row.element);
+      if (!telling_) {
+        telling_ = std::move(live_.front());
+        live_.pop_front();
       }
-    } while (!live_.empty() && monotonic_now() < end);
-    if (!live_.empty()) loop_.wake();
+      if (tell(*telling_, end)) telling_.reset();
+    } while (live_rows() > 0 && monotonic_now() < end);
+    if (live_rows() > 0) loop_.wake();
+  }
+
+  bool tell(const Live& row, TimePoint end) {
+    if (chat_ == nullptr) return true;
+    if (row.sequence != 0) return chat_->on_live_row(row.sequence, row.element, end);
+    chat_->on_reset();
+    return true;
   }
 
   void deliver(const PutAnswer& put) {
@@ -147,6 +153,7 @@ class AnswerQueue final : public TurnEndHook {
   ChatStoreClient* chat_ = nullptr;
   std::deque<Item> queue_;
   std::deque<Live> live_;
+  std::optional<Live> telling_;  // the row that is being told, perhaps over several turns
 };
 
 }  // namespace dlb::backend

@@ -80,7 +80,7 @@ class ChatRoom final : public WsService, public ChatStoreClient, public TurnEndH
   void on_close(WsToken token, WsEnd end) override;
 
   void on_chat_put(std::uint64_t token, const PutOutcome& outcome) override;
-  void on_live_row(std::int64_t sequence, std::string_view json) override;
+  bool on_live_row(std::int64_t sequence, std::string_view json, TimePoint end) override;
   bool listens() const override { return !sessions_.empty(); }
   void on_reset() override;
   void on_owner(std::uint64_t token, const OwnerAnswer& answer) override;
@@ -171,6 +171,7 @@ class ChatRoom final : public WsService, public ChatStoreClient, public TurnEndH
   void set_asking(Session& session, bool asking);
   void update_reading(Session& session);
 
+  void tell_live(WsToken token, const Session& session, std::int64_t sequence, std::string_view json);
   void begin_replay(Session& session, std::int64_t after);
   void continue_replay(Session& session);
   void take_replay(Session& session, const RowsAnswer& answer);
@@ -193,7 +194,9 @@ class ChatRoom final : public WsService, public ChatStoreClient, public TurnEndH
   bool names_changed_ = false;
   std::deque<Arrival> arrivals_;
   std::uint64_t present_ = 0;      // the version of the names that all backends can see
-  std::int64_t live_through_ = 0;  // the last row that was told live
+  std::int64_t live_through_ = 0;  // the last row that is told live, or was
+  std::vector<WsToken> untold_;    // who has yet to be told it, when it took too long for one turn
+  WsFramePtr untold_frame_;
   std::shared_ptr<const std::vector<std::string>> users_;  // that users_frame_ was made of
   WsFramePtr users_frame_;
   ChatCounters counters_;

@@ -16,6 +16,7 @@ constexpr Duration kLiveTimeout = std::chrono::seconds(5);
 constexpr Duration kArrivalLook = std::chrono::milliseconds(50);
 // A replay asks for its next page when no more than this waits to be sent.
 constexpr std::size_t kReplayLowBytes = 64 * 1024;
+constexpr std::size_t kTellsBetweenLooks = 64;  // at the clock; a third of a millisecond at worst
 
 ChatError unavailable() { return {"unavailable", "the database cannot answer now; try again"}; }
 
@@ -237,15 +238,37 @@ void ChatRoom::end_replay(Session& session) {
 
 // ---- live ----
 
-void ChatRoom::on_live_row(std::int64_t sequence, std::string_view json) {
-  live_through_ = sequence;
-  ++counters_.broadcasts;
-  WsFramePtr frame;
-  for (auto& [token, session] : sessions_) {
-    if (!session.live || sequence <= session.seen_through) continue;
-    if (frame == nullptr) frame = WsFrame::text(chat_live(json));
-    if (sockets_.send(token, frame)) ++counters_.broadcast_sends;
+void ChatRoom::tell_live(WsToken token, const Session& session, std::int64_t sequence,
+                         std::string_view json) {
+  if (!session.live || sequence <= session.seen_through) return;
+  if (untold_frame_ == nullptr) untold_frame_ = WsFrame::text(chat_live(json));
+  if (sockets_.send(token, untold_frame_)) ++counters_.broadcast_sends;
+}
+
+// Who comes meanwhile, or ends a replay, is past this row already: live_through_ says so from the first call
+// on.
+bool ChatRoom::on_live_row(std::int64_t sequence, std::string_view json, TimePoint end) {
+  std::size_t told = 0;
+  const auto late = [&] { return ++told % kTellsBetweenLooks == 0 && monotonic_now() >= end; };
+  if (untold_.empty()) {
+    live_through_ = sequence;
+    ++counters_.broadcasts;
+    auto next = sessions_.begin();
+    while (next != sessions_.end() && !late()) {
+      tell_live(next->first, next->second, sequence, json);
+      ++next;
+    }
+    for (; next != sessions_.end(); ++next) untold_.push_back(next->first);
+  } else {
+    while (!untold_.empty() && !late()) {
+      const WsToken token = untold_.back();
+      untold_.pop_back();
+      if (const Session* const session = find(token)) tell_live(token, *session, sequence, json);
+    }
   }
+  if (!untold_.empty()) return false;
+  untold_frame_.reset();
+  return true;
 }
 
 void ChatRoom::on_reset() {

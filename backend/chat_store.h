@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/message.h"
+#include "common/clock.h"
 
 namespace dlb::backend {
 
@@ -61,8 +62,9 @@ class ChatStoreClient {
  public:
   virtual void on_chat_put(std::uint64_t token, const PutOutcome& outcome) = 0;
   // Each row that was committed since live() holds, by whomever, once and in sequence order. The view is
-  // valid during the call.
-  virtual void on_live_row(std::int64_t sequence, std::string_view json) = 0;
+  // valid during the call. False when it could not be told to everyone until `end`: this row comes again,
+  // before any other.
+  [[nodiscard]] virtual bool on_live_row(std::int64_t sequence, std::string_view json, TimePoint end) = 0;
   // Whether anybody is there to be told at once.
   virtual bool listens() const { return true; }
   // The table was truncated or restored: nothing that was told before holds. Rows of the new table that were

@@ -3,7 +3,7 @@
 session, and the time from a commit to its deliveries, on one backend and from one to another; in clear and by TLS.
 
   make all build/release/bench/chat_fanout
-  bench/fanout.py [--rounds N] [--subscribers N] [--store sqlite|postgres] [--json FILE]
+  bench/fanout.py [--rounds N] [--subscribers N] [--store sqlite|postgres] [--realtime] [--json FILE]
 
 Backends run on core 0, the clients (chat_fanout.cc) and PostgreSQL on core 1. CPU is the backends' own (schedstat). `burst`:
 all messages are published at once; `paced`: --rate a second, where times are looked at."""
@@ -32,7 +32,7 @@ def private_bytes(pid):
 
 
 class Scene:
-    def __init__(self, folder, store, count, tls):
+    def __init__(self, folder, store, count, tls, realtime):
         self.tls = tls
         data = os.path.join(folder, "data")
         os.mkdir(data)
@@ -48,6 +48,8 @@ class Scene:
                 self.make_key(backend)
             backend.start()
             subprocess.run(["taskset", "-a", "-p", "-c", "0", str(backend.pid)], check=True, stdout=subprocess.DEVNULL)
+            if realtime:
+                subprocess.run(["chrt", "-a", "-f", "-p", "10", str(backend.pid)], check=True, stdout=subprocess.DEVNULL)
             self.backends.append(backend)
 
     @staticmethod
@@ -95,7 +97,7 @@ def measure(store, count, tls, arguments):
     with tempfile.TemporaryDirectory(prefix="dlb-fanout-", dir="/dev/shm") as folder:
         if store is not None:
             store.fresh_database()
-        scene = Scene(folder, store, count, tls)
+        scene = Scene(folder, store, count, tls, arguments.realtime)
         # Warms up, and is the only one that meets fresh memory.
         first = scene.run(arguments.subscribers, 10, arguments.rate, arguments.bytes)
         burst, paced = [], []
@@ -125,6 +127,8 @@ def main():
     parser.add_argument("--rate", type=int, default=50)
     parser.add_argument("--bytes", type=int, default=200)
     parser.add_argument("--store", choices=("sqlite", "postgres"), default="postgres")
+    parser.add_argument("--realtime", action="store_true",
+                        help="nothing else on their core puts the backends off: turns over 5 ms are then their own work")
     parser.add_argument("--json")
     arguments = parser.parse_args()
     store = PostgresServer.shared() if arguments.store == "postgres" else None

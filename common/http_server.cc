@@ -146,7 +146,7 @@ void HttpServer::set_tls(std::shared_ptr<const TlsContext> context) {
 // A handshake's signature takes most of a millisecond: a storm of new clients must not hold up the others.
 // First come first served; what is over the budget waits for the next turn, which begins at once.
 void HttpServer::run_handshakes() {
-  constexpr Duration kBudget = std::chrono::milliseconds(3);
+  constexpr Duration kBudget = std::chrono::milliseconds(2);
   if (handshakes_.empty()) return;
   const TimePoint end = turn_share(loop_, kBudget);
   do {

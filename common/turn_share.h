@@ -14,7 +14,7 @@ namespace dlb {
 // Work that begins now ends when the clock reaches this.
 inline TimePoint turn_share(const EventLoop& loop, Duration most) {
   constexpr Duration kLeast = std::chrono::microseconds(300);
-  constexpr Duration kTurn = std::chrono::milliseconds(4);
+  constexpr Duration kTurn = std::chrono::milliseconds(3);  // the last piece may go over it by its own length
   const TimePoint now = monotonic_now();
   return std::max(now + std::min(kLeast, most), std::min(now + most, loop.now() + kTurn));
 }

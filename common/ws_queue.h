@@ -8,8 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "common/ws_frame.h"
 
@@ -32,24 +33,23 @@ class WsQueue {
   void drop_behind(std::size_t presented);
   void clear() { *this = WsQueue(); }
 
-  bool empty() const { return head_ == entries_.size(); }
+  bool empty() const { return entries_ == nullptr; }
   std::size_t live_cost() const { return cost_[0]; }
   std::size_t answer_cost() const { return cost_[1]; }
   std::size_t cost() const { return cost_[0] + cost_[1]; }
-  std::size_t frames() const { return entries_.size() - head_; }
+  std::size_t frames() const { return empty() ? 0 : entries_->size(); }
 
  private:
   struct Entry {
     WsFramePtr frame;
     Kind kind;
   };
-  static constexpr std::size_t kKeptEntries = 4;  // room that an empty queue may keep
-
   void pop();
-  void pack();
+  void free_if_empty();
 
-  std::vector<Entry> entries_;  // those before head_ are through
-  std::size_t head_ = 0;
+  // Null when it is empty. It grows in small blocks: the queues of all sessions grow in step, and a vector's
+  // doubling would come in all of them within one turn.
+  std::unique_ptr<std::deque<Entry>> entries_;
   std::size_t offset_ = 0;  // bytes of the front frame that are written
   std::size_t cost_[2] = {0, 0};
 };
