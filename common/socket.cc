@@ -76,12 +76,20 @@ Result<Fd> listen_on(const Address& address, int backlog, SocketBuffers buffers)
   return fd;
 }
 
-Result<Fd> connect_start(const Address& address, bool* in_progress, SocketBuffers buffers) {
+Result<Fd> connect_start(const Address& address, bool* in_progress, SocketBuffers buffers,
+                         const Address* source) {
   *in_progress = false;
   Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return errno_error("socket", errno);
   if (!address.is_unix()) set_no_delay(fd.get());
   set_socket_buffers(fd.get(), buffers);
+  if (source != nullptr) {
+    if (!source->is_unix()) set_option(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    if (::bind(fd.get(), source->data(), source->size()) != 0) {
+      const int err = errno;
+      return errno_error("bind " + source->host(), err);
+    }
+  }
   if (::connect(fd.get(), address.data(), address.size()) == 0) return fd;
   const int err = errno;
   if (err == EINPROGRESS) {

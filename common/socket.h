@@ -21,8 +21,10 @@ struct SocketBuffers {
 Result<Fd> listen_on(const Address& address, int backlog, SocketBuffers buffers = {});
 
 // Starts a connect. The fd is returned with `*in_progress` true (wait for EPOLLOUT, then take_socket_error)
-// or false (connected already). TCP_NODELAY is set on TCP.
-Result<Fd> connect_start(const Address& address, bool* in_progress, SocketBuffers buffers = {});
+// or false (connected already). TCP_NODELAY is set on TCP. `source`, when given, is the local address that it
+// comes from; a source without a port gets one at the connect, so that all ports serve each destination.
+Result<Fd> connect_start(const Address& address, bool* in_progress, SocketBuffers buffers = {},
+                         const Address* source = nullptr);
 
 // EMFILE, ENFILE, ENOBUFS, ENOMEM: we have run out of something, the peer has done nothing wrong.
 bool is_descriptor_shortage(int err);

@@ -145,6 +145,10 @@ Result<TlsContext> TlsContext::client(const Trust& trust) {
   if (made.get() == nullptr || !configure_any(made.get())) {
     return Error{fmt::format("TLS can't be set up: {}", take_reason())};
   }
+  static constexpr unsigned char kHttp[] = "\x08http/1.1";
+  if (trust.offer_http && SSL_CTX_set_alpn_protos(made.get(), kHttp, sizeof kHttp - 1) != 0) {
+    return Error{fmt::format("TLS can't be set up: {}", take_reason())};
+  }
   SSL_CTX_set_verify(made.get(), trust.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
   if (!trust.ca_file.empty()) {
     if (auto readable = check_readable(trust.ca_file); !readable) return readable.error();

@@ -33,7 +33,8 @@ class TlsContext {
   // Whom a client believes.
   struct Trust {
     bool verify = true;
-    std::string ca_file{};  // PEM certificates to believe instead of the system's
+    std::string ca_file{};    // PEM certificates to believe instead of the system's
+    bool offer_http = false;  // by ALPN: http/1.1
   };
   // For connections that we open. The error is one line that names the file.
   static Result<TlsContext> client(const Trust& trust);

@@ -1,18 +1,42 @@
 #include "loadgen/connection.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 #include "common/check.h"
 #include "common/socket.h"
 
 namespace dlb::loadgen {
+namespace {
 
-int Connection::connect(const Address& address) {
+// Of a slow reader: enough for a window that doesn't stall by itself, small enough to push back soon.
+constexpr std::size_t kLeastBuffer = 4 * 1024;
+constexpr std::size_t kMostBuffer = 64 * 1024;
+
+}  // namespace
+
+void ConnectionContext::count_tls_failure(std::string_view reason) {
+  if (tls_failures.size() >= kMaxReasons) reason = "other";
+  const auto known = std::ranges::find(tls_failures, reason, &CountedReason::text);
+  if (known != tls_failures.end()) {
+    ++known->times;
+  } else {
+    tls_failures.push_back(CountedReason{std::string(reason), 1});
+  }
+}
+
+int Connection::connect(const Target& target, const ConnectShape& shape) {
   DLB_CHECK(state_ == State::New);
   state_ = State::Closed;
+  if (target.tls && context_.tls == nullptr) return EPROTONOSUPPORT;
+  bytes_per_pace_ = shape.bytes_per_pace;
+  if (target.tls) server_name_ = target.server_name;
+  SocketBuffers buffers;
+  if (bytes_per_pace_ > 0) buffers.read_bytes = std::clamp(bytes_per_pace_, kLeastBuffer, kMostBuffer);
   bool in_progress = false;
-  auto fd = connect_start(address, &in_progress);
+  auto fd = connect_start(target.address, &in_progress, buffers, shape.source);
   if (!fd) return fd.error().code != 0 ? fd.error().code : EIO;
   // Also when connected at once (Unix sockets): registering reports the edge, so there is one way on.
   transport_ = Transport(std::move(*fd), true);
@@ -24,6 +48,11 @@ int Connection::connect(const Address& address) {
   state_ = State::Connecting;
   context_.deadlines.arm(deadline_);
   return 0;
+}
+
+void Connection::rest() {
+  DLB_CHECK(state_ == State::Idle);
+  deadline_.cancel();
 }
 
 void Connection::send(std::string_view request, HttpMethod method) {
@@ -41,13 +70,7 @@ void Connection::send(std::string_view request, HttpMethod method) {
 
   started_at_ = monotonic_now();
   unsent_.clear();
-  const IoResult written = transport_.write(request);
-  if (written.status == IoStatus::Error) {
-    write_failed_ = true;
-    transport_.note_events(EPOLLIN);  // an answer may be there all the same: let the read find out
-  } else if (written.bytes < request.size()) {
-    unsent_.assign(request.substr(written.bytes));
-  }
+  write_some(request);
   // Bytes left in the socket by an earlier full read bring no event.
   if (transport_.read_ready()) context_.loop.make_runnable(transport_.source());
 }
@@ -55,6 +78,8 @@ void Connection::send(std::string_view request, HttpMethod method) {
 void Connection::close() {
   deadline_.cancel();
   read_delay_.cancel();
+  pace_.cancel();
+  if (state_ == State::Idle) transport_.say_goodbye();
   transport_.close(context_.loop);
   state_ = State::Closed;
 }
@@ -64,6 +89,9 @@ void Connection::on_events(std::uint32_t events) {
   switch (state_) {
     case State::Connecting:
       if (transport_.write_ready() || transport_.hung_up()) finish_connect();
+      return;
+    case State::Handshaking:
+      shake_hands();
       return;
     case State::Idle:
       check_idle();
@@ -79,11 +107,11 @@ void Connection::on_events(std::uint32_t events) {
 }
 
 void Connection::on_timer(Timer& timer) {
-  if (&timer == &read_delay_) {
+  if (&timer == &read_delay_ || &timer == &pace_) {
     if (state_ == State::Exchanging) read_some();
     return;
   }
-  if (state_ == State::Connecting) {
+  if (state_ == State::Connecting || state_ == State::Handshaking) {
     fail(ExchangeEnd::ConnectFailed, ETIMEDOUT);
   } else if (state_ == State::Exchanging) {
     fail(ExchangeEnd::TimedOut, 0);
@@ -96,6 +124,28 @@ void Connection::finish_connect() {
     fail(ExchangeEnd::ConnectFailed, err);
     return;
   }
+  if (server_name_.empty()) return ready();
+  state_ = State::Handshaking;
+  if (!transport_.start_tls_client(*context_.tls, server_name_)) {
+    context_.count_tls_failure("TLS can't be set up");
+    fail(ExchangeEnd::ConnectFailed, ENOMEM);
+    return;
+  }
+  shake_hands();
+}
+
+void Connection::shake_hands() {
+  const IoResult result = transport_.handshake();
+  if (result.status == IoStatus::WouldBlock) return;
+  if (result.ok()) return ready();
+  const std::string distrust = transport_.tls()->distrust();
+  context_.count_tls_failure(!distrust.empty()                ? "certificate not believed: " + distrust
+                             : result.status == IoStatus::Eof ? "closed within the handshake"
+                                                              : "no TLS as it is spoken here");
+  fail(ExchangeEnd::ConnectFailed, result.err != 0 ? result.err : ECONNRESET);
+}
+
+void Connection::ready() {
   state_ = State::Idle;
   user_->on_connected(*this);
 }
@@ -108,21 +158,30 @@ void Connection::check_idle() {
   user_->on_idle_close(*this);
 }
 
-void Connection::write_rest() {
-  const IoResult written = transport_.write(unsent_);
-  if (written.status == IoStatus::Error) {
-    write_failed_ = true;
-    unsent_.clear();
-    transport_.note_events(EPOLLIN);
-    return;
+// What can't be written now waits in unsent_. TLS takes one record after the other.
+void Connection::write_some(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const IoResult written = transport_.write(bytes);
+    if (written.status == IoStatus::WouldBlock) break;
+    if (!written.ok()) {
+      write_failed_ = true;
+      bytes = {};
+      transport_.note_events(EPOLLIN);  // an answer may be there all the same: let the read find out
+      break;
+    }
+    bytes.remove_prefix(written.bytes);
   }
-  unsent_.erase(0, written.bytes);
+  if (bytes.size() != unsent_.size()) unsent_ = std::string(bytes);
 }
+
+void Connection::write_rest() { write_some(unsent_); }
 
 void Connection::read_some() {
   for (int reads = 0; reads < kReadsPerTurn; ++reads) {
-    if (read_delay_.armed()) return;
-    const IoResult got = transport_.read(context_.scratch);
+    if (read_delay_.armed() || pace_.armed()) return;
+    std::span<char> into(context_.scratch);
+    if (bytes_per_pace_ > 0) into = into.first(std::min(bytes_per_pace_, into.size()));
+    const IoResult got = transport_.read(into);
     if (got.status == IoStatus::WouldBlock) return;
     if (!got.ok()) {
       end_of_input(got.err);
@@ -130,6 +189,7 @@ void Connection::read_some() {
     }
     last_byte_at_ = monotonic_now();
     any_byte_received_ = true;
+    if (bytes_per_pace_ > 0) context_.paces.arm(pace_);
     if (context_.deadline_is_idle_time) context_.deadlines.arm(deadline_);
 
     const std::string_view fresh(context_.scratch.data(), got.bytes);
@@ -237,6 +297,7 @@ void Connection::complete(std::string_view rest) {
   if (reusable) {
     deadline_.cancel();
     read_delay_.cancel();
+    pace_.cancel();
     state_ = State::Idle;
   } else {
     close();

@@ -1,6 +1,6 @@
 // Connection: one client connection that performs one HTTP exchange after the other for its user.
 //
-//   Connecting ──▶ Idle ──send──▶ Exchanging ──▶ Idle …        Closed, from anywhere
+//   Connecting ──▶ (Handshaking, with TLS) ──▶ Idle ──send──▶ Exchanging ──▶ Idle …     Closed, from anywhere
 //
 // It knows bytes and framing, not what they mean: heads (interim ones skipped), bodies by length, chunked or
 // to the end of the connection, keep-alive or not, one deadline for connect and exchange together. Failures
@@ -14,13 +14,13 @@
 #include <string_view>
 #include <vector>
 
-#include "common/address.h"
 #include "common/chunked.h"
 #include "common/event_loop.h"
 #include "common/handle.h"
 #include "common/http_parser.h"
 #include "common/timer_list.h"
 #include "common/transport.h"
+#include "loadgen/target.h"
 
 namespace dlb::loadgen {
 
@@ -28,7 +28,7 @@ class Connection;
 
 enum class ExchangeEnd : std::uint8_t {
   Complete,       // the whole response was read
-  ConnectFailed,  // no connection: refused, unreachable, not within the deadline
+  ConnectFailed,  // no connection: refused, unreachable, no TLS, not within the deadline
   TimedOut,       // connected, and the response was not whole at the deadline
   Reset,          // closed or reset before a whole response head was there
   ShortBody,      // closed or reset behind the head, before the body's end
@@ -37,7 +37,7 @@ enum class ExchangeEnd : std::uint8_t {
 
 class ConnectionUser {
  public:
-  // Connected: send() may be called. May close.
+  // Connected, behind the handshake with TLS: send() may be called. May close.
   virtual void on_connected(Connection& connection) = 0;
   // The final response's head; views die with the call.
   virtual void on_head(Connection& connection, const ResponseHead& head) = 0;
@@ -53,15 +53,27 @@ class ConnectionUser {
   ~ConnectionUser() = default;
 };
 
+// How many connections failed for one reason that no errno tells.
+struct CountedReason {
+  std::string text;
+  std::uint64_t times = 0;
+};
+
 // What all connections of one loop share.
 struct ConnectionContext {
   ConnectionContext(EventLoop& event_loop, Duration request_timeout, Duration response_read_delay)
       : loop(event_loop),
         scratch(kScratchBytes),
         deadlines(event_loop, request_timeout),
-        read_delays(event_loop, response_read_delay) {}
+        read_delays(event_loop, response_read_delay),
+        paces(event_loop, kPace) {}
 
   static constexpr std::size_t kScratchBytes = 256 * 1024;
+  static constexpr Duration kPace = std::chrono::milliseconds(100);  // between two reads of a slow reader
+  static constexpr std::size_t kMaxReasons = 16;                     // further ones are counted as "other"
+
+  // A TLS handshake has failed.
+  void count_tls_failure(std::string_view reason);
 
   EventLoop& loop;
   HeadParser parser;
@@ -69,24 +81,41 @@ struct ConnectionContext {
   std::vector<char> scratch;
   TimerList deadlines;
   TimerList read_delays;
+  TimerList paces;
+  const TlsContext* tls = nullptr;  // for https targets; borrowed
+  std::vector<CountedReason> tls_failures;
   bool deadline_is_idle_time = false;  // the deadline starts anew with every byte received
   std::uint64_t stray_bytes = 0;       // received behind a response or on an idle connection
   std::uint64_t connections_opened = 0;
 };
 
+// How one connection is made.
+struct ConnectShape {
+  const Address* source = nullptr;  // local address; null: the system's choice
+  std::size_t bytes_per_pace =
+      0;  // it reads no more in a kPace, through a small receive buffer; 0: as it comes
+};
+
 class Connection final : public EventHandler, public TimerHandler {
  public:
   Connection(ConnectionContext& context, ConnectionUser& user, Handle<Connection> handle)
-      : context_(context), user_(&user), handle_(handle), deadline_(*this), read_delay_(*this) {}
+      : context_(context),
+        user_(&user),
+        handle_(handle),
+        deadline_(*this),
+        read_delay_(*this),
+        pace_(*this) {}
   ~Connection() { close(); }
 
   Handle<Connection> handle() const { return handle_; }
   void set_user(ConnectionUser& user) { user_ = &user; }
 
-  // Starts the connect: 0, and the outcome comes later by on_connected() or on_end(); or the errno of a
-  // connect that failed at once (no descriptor, no local port): then the connection is closed and nothing
-  // else comes.
-  [[nodiscard]] int connect(const Address& address);
+  // Starts the connect (and behind it the handshake, when the target has TLS): 0, and the outcome comes later
+  // by on_connected() or on_end(); or the errno of a connect that failed at once (no descriptor, no local
+  // port): then the connection is closed and nothing else comes.
+  [[nodiscard]] int connect(const Target& target, const ConnectShape& shape = {});
+  // Connected, and nothing is sent for now: the deadline begins anew with send().
+  void rest();
 
   // Sends a request on an idle connection. The bytes are copied if they can't all be written now.
   void send(std::string_view request, HttpMethod method);
@@ -101,6 +130,7 @@ class Connection final : public EventHandler, public TimerHandler {
   TimePoint head_at() const { return head_at_; }            // when the read that completed the head returned
   TimePoint last_byte_at() const { return last_byte_at_; }  // when the latest read returned
   bool reused() const { return exchanges_ > 1; }
+  std::uint64_t exchanges() const { return exchanges_; }  // so far, with the one that runs
   bool head_received() const { return head_done_; }
   bool any_byte_received() const { return any_byte_received_; }
 
@@ -109,14 +139,18 @@ class Connection final : public EventHandler, public TimerHandler {
 
  private:
   enum class State : std::uint8_t {
-    New,         // not connected yet
-    Connecting,  // connect() runs
-    Idle,        // connected, no exchange
-    Exchanging,  // from send() to the last byte of the response
+    New,          // not connected yet
+    Connecting,   // connect() runs
+    Handshaking,  // connected, TLS is being agreed on
+    Idle,         // connected, no exchange
+    Exchanging,   // from send() to the last byte of the response
     Closed,
   };
 
   void finish_connect();
+  void shake_hands();
+  void ready();
+  void write_some(std::string_view bytes);
   void check_idle();
   void write_rest();
   void read_some();
@@ -140,6 +174,9 @@ class Connection final : public EventHandler, public TimerHandler {
   Transport transport_;
   Timer deadline_;
   Timer read_delay_;
+  Timer pace_;
+  std::string server_name_;  // of a target with TLS, else empty
+  std::size_t bytes_per_pace_ = 0;
   std::string unsent_;   // rest of a request
   std::string pending_;  // received bytes that can't be understood yet
   std::size_t scanned_ = 0;

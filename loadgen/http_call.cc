@@ -41,7 +41,7 @@ class Exchange final : public ConnectionUser {
           "Content-Type: application/json\r\nContent-Length: " + std::to_string(call.body.size()) + "\r\n";
     }
     request_ += "\r\n" + call.body;
-    const int err = connection_.connect(target.address);
+    const int err = connection_.connect(target);
     if (err != 0) on_end(connection_, ExchangeEnd::ConnectFailed, err);
   }
 
@@ -88,12 +88,14 @@ class Exchange final : public ConnectionUser {
 }  // namespace
 
 Result<HttpAnswer> http_call(EventLoop& loop, const Target& target, const HttpCall& call, Duration timeout,
-                             const bool& stop) {
+                             const bool& stop, const TlsContext* tls) {
   ConnectionContext context(loop, timeout, Duration::zero());
+  context.tls = tls;
   context.deadline_is_idle_time = static_cast<bool>(call.on_body);
   Exchange exchange(context, target, call);
   while (!exchange.done() && !stop) loop.run_once(kTurn);
   if (!exchange.done()) return Error{"interrupted"};
+  if (!context.tls_failures.empty()) return Error{"no TLS, " + context.tls_failures.front().text};
   if (!exchange.error().text.empty()) return exchange.error();
   return std::move(exchange.answer());
 }

@@ -10,6 +10,7 @@
 #include "common/event_loop.h"
 #include "common/http_message.h"
 #include "common/result.h"
+#include "common/tls_context.h"
 #include "loadgen/target.h"
 
 namespace dlb::loadgen {
@@ -36,7 +37,8 @@ inline constexpr std::size_t kMaxHttpAnswerBytes = 4 * 1024 * 1024;
 
 // The error says why there is no whole answer; its code is the errno of a connect that failed, else 0. The
 // time is that without a byte when the body goes in pieces, else of the whole exchange.
+// `tls` is for https targets, and may be null without.
 Result<HttpAnswer> http_call(EventLoop& loop, const Target& target, const HttpCall& call, Duration timeout,
-                             const bool& stop);
+                             const bool& stop, const TlsContext* tls);
 
 }  // namespace dlb::loadgen

@@ -62,7 +62,8 @@ int main(int argc, char** argv) {
   auto sampler_plan = dlb::loadgen::sampler_plan(options, *targets, *verify_targets, leaderboard);
   if (!sampler_plan) return usage_error(sampler_plan.error().text);
   const auto users = static_cast<std::uint64_t>(dlb::loadgen::plan_of(options, 0).users_max());
-  const auto limit = dlb::loadgen::raise_descriptor_limit(users + kSpareDescriptors);
+  const auto held = static_cast<std::uint64_t>(options.held_new_connections);
+  const auto limit = dlb::loadgen::raise_descriptor_limit(users + held + kSpareDescriptors);
   if (!limit) return usage_error(limit.error().text);
 
   dlb::loadgen::Run run(options, std::move(*targets), std::move(*verify_targets), std::move(*sampler_plan),

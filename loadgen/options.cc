@@ -1,8 +1,10 @@
 #include "loadgen/options.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "loadgen/report_parts.h"
+#include "loadgen/traffic_options.h"
 
 namespace dlb::loadgen {
 namespace {
@@ -18,10 +20,10 @@ constexpr double kLeastRate = 0.001;
 constexpr double kProfileFeedPercent = 5;
 
 constexpr OptionRow kRows[] = {
-    option<&Options::url>("url",
-                          {.unit = "urls",
-                           .help = "Base URL of what is loaded, http://HOST[:PORT][/PATH]; users are spread "
-                                   "over several, separated by commas."}),
+    option<&Options::url>(
+        "url", {.unit = "urls",
+                .help = "Base URL of what is loaded, http:// or https://HOST[:PORT][/PATH]; users are spread "
+                        "over several, separated by commas."}),
     option<&Options::profile>(
         "profile",
         {.unit = "name",
@@ -44,6 +46,13 @@ constexpr OptionRow kRows[] = {
         {.max = hours(24),
          .help = "A stage issues for this time at most; what it has not issued by then "
                  "never is. 0: no limit, or the profile's."}),
+    option<&Options::stages>(
+        "stages", {.unit = "stages",
+                   .help = "Several stages one after the other, such as users=100 duration=10s; users=200 "
+                           "rate=500: see below. What one doesn't name is as the options say."}),
+    option<&Options::ramp_up>(
+        "ramp-up", {.max = hours(24),
+                    .help = "Closed model: the users of a stage begin at even distances within this time."}),
     option<&Options::message_min>(
         "message-min", {.min = 1, .max = 65536, .unit = "bytes", .help = "Shortest text of a message."}),
     option<&Options::message_max>(
@@ -67,6 +76,11 @@ constexpr OptionRow kRows[] = {
                                          "operation is not issued."}),
     option<&Options::feed_percent>(
         "feed-percent", {.max = 100, .unit = "percent", .help = "Operations that read the whole feed."}),
+    option<&Options::duplicate_percent>(
+        "duplicate-percent",
+        {.max = 100,
+         .unit = "percent",
+         .help = "Operations that post once more what the same user posted before, byte for byte."}),
     option<&Options::seed>("seed",
                            {.min = 0,
                             .max = 9007199254740992.0,
@@ -78,9 +92,40 @@ constexpr OptionRow kRows[] = {
              "reuse: idle connections are shared and kept over stages; fresh-stage: each stage begins with "
              "none; fresh-user: each user has its own; no-keepalive: one a request; auto: reuse, in a "
              "profile fresh-stage."}),
+    option<&Options::requests_per_connection>(
+        "requests-per-connection",
+        {.max = 1e9, .help = "A connection is closed after so many and another one opened; 0: no limit."}),
+    option<&Options::source_addresses>(
+        "source-addresses",
+        {.unit = "addresses",
+         .help =
+             "Local addresses to come from, such as 127.1.0.0/24 or 127.0.0.2-127.0.0.9, several by commas; "
+             "user u has the u-th, going round. Empty: the system's choice."}),
+    option<&Options::ca>(
+        "ca", {.unit = "path", .help = "https: PEM certificates to believe instead of the system's."}),
+    option<&Options::insecure>("insecure", {.help = "https: believe any certificate."}),
     option<&Options::response_read_delay>(
         "response-read-delay",
         {.max = hours(1), .help = "Wait this long after a request was sent before reading its response."}),
+    option<&Options::slow_reader_percent>(
+        "slow-reader-percent",
+        {.max = 100,
+         .unit = "percent",
+         .help = "Users who read no faster than slow-reader-rate, each on a connection of its own; their "
+                 "latencies are kept apart."}),
+    option<&Options::slow_reader_rate>(
+        "slow-reader-rate",
+        {.min = 1000, .max = 1e9, .unit = "bytes a second", .help = "Of each slow reader."}),
+    option<&Options::held_new_connections>("held-new-connections",
+                                           {.max = 100'000,
+                                            .help = "Connections beside the users' that say nothing until "
+                                                    "they are held-new-age old, and then post one "
+                                                    "message; counted apart."}),
+    option<&Options::held_new_stage>(
+        "held-new-stage",
+        {.unit = "stage",
+         .help = "They are opened when this one begins: its number, from 1, or name; empty: the last."}),
+    option<&Options::held_new_age>("held-new-age", {.max = hours(24), .help = "How long they are silent."}),
     option<&Options::request_timeout>("request-timeout",
                                       {.min = milliseconds(1),
                                        .max = hours(1),
@@ -164,8 +209,10 @@ Result<void> finish_profile(const LoadedOptions& loaded, Options& options) {
   for (const std::string_view name : {"users", "duration", "rate", "warmup"}) {
     if (loaded.given(name)) return loaded.at(name, "is the profile's: leave one of the two out");
   }
-  for (const std::string_view name : {"feed-percent", "message-min", "message-max", "interval-min",
-                                      "interval-max", "connection-mode", "response-read-delay"}) {
+  for (const std::string_view name :
+       {"feed-percent", "message-min", "message-max", "interval-min", "interval-max", "connection-mode",
+        "response-read-delay", "duplicate-percent", "requests-per-connection", "slow-reader-percent",
+        "ramp-up"}) {
     options.payload_altered = options.payload_altered || loaded.given(name);
   }
   if (!loaded.given("feed-percent")) options.feed_percent = kProfileFeedPercent;
@@ -182,7 +229,7 @@ Result<void> finish_thresholds(const LoadedOptions& loaded, Options& options) {
   options.fail.clear();
   for (const Threshold& threshold : options.thresholds) {
     options.fail.push_back(threshold.text);
-    if (threshold.intended && options.rate <= 0) {
+    if (threshold.intended && !options.any_rate()) {
       return loaded.at("fail", threshold.text + ": there are intended times only with a rate");
     }
     if (threshold.quantity == Quantity::Errors && !loaded.given("max-errors")) options.max_errors = "100%";
@@ -196,7 +243,8 @@ Result<void> finish_thresholds(const LoadedOptions& loaded, Options& options) {
 Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
   if (options.url.empty()) return loaded.at("url", "at least one url is needed");
   if (auto finished = finish_profile(loaded, options); !finished) return finished;
-  if (options.requests == 0 && options.duration == Duration::zero() && options.profile.empty()) {
+  if (options.requests == 0 && options.duration == Duration::zero() && options.profile.empty() &&
+      options.stages.empty()) {
     options.requests = kDefaultRequests;
   }
   if (!loaded.given("message-max") && options.message_max < options.message_min) {
@@ -226,11 +274,17 @@ Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
   options.mode = mode_of(options.connection_mode);
   if (!options.profile.empty() && options.connection_mode == "auto")
     options.mode = ConnectionMode::FreshStage;
+  if (auto finished = finish_traffic(loaded, options); !finished) return finished;
   if (auto finished = finish_thresholds(loaded, options); !finished) return finished;
   auto limit = parse_error_limit(options.max_errors);
   if (!limit) return loaded.at("max-errors", limit.error().text);
   options.error_limit = *limit;
   return {};
+}
+
+bool Options::any_rate() const {
+  const auto plan = plan_of(*this, 0);
+  return std::ranges::any_of(plan.stages, [](const StagePlan& stage) { return stage.rate > 0; });
 }
 
 std::string_view connection_mode_name(ConnectionMode mode) {

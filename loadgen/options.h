@@ -12,7 +12,9 @@
 #include "common/option.h"
 #include "common/result.h"
 #include "loadgen/plan.h"
+#include "loadgen/source_addresses.h"
 #include "loadgen/stage.h"
+#include "loadgen/stage_list.h"
 #include "loadgen/thresholds.h"
 
 namespace dlb::loadgen {
@@ -37,6 +39,8 @@ struct Options {
   Duration duration{};  // 0: until all requests are done
   Duration warmup{};    // a stage before, that isn't counted
   Duration stage_issue_timeout{};  // 0: none, or the profile's
+  std::string stages;              // stage_list.h; "": one
+  Duration ramp_up{};              // closed model: users begin within it
   std::int64_t message_min = 16;
   std::int64_t message_max = 512;
   Duration interval_min{};
@@ -45,9 +49,19 @@ struct Options {
   std::string arrival = "even";
   std::int64_t queue_max = 100'000;
   double feed_percent = 0;
+  double duplicate_percent = 0;
   std::int64_t seed = 0;  // 0: taken from the clock, and reported
   std::string connection_mode = "auto";
+  std::int64_t requests_per_connection = 0;  // 0: no limit
+  std::vector<std::string> source_addresses;
+  std::string ca;  // PEM file; "": the system's
+  bool insecure = false;
   Duration response_read_delay{};
+  double slow_reader_percent = 0;
+  std::int64_t slow_reader_rate = 64 * 1024;  // bytes a second, each
+  std::int64_t held_new_connections = 0;
+  std::string held_new_stage;  // "": the last one
+  Duration held_new_age = std::chrono::seconds(10);
   Duration request_timeout = std::chrono::seconds(10);
   bool verify_feed = false;
   std::vector<std::string> verify_urls;
@@ -65,6 +79,11 @@ struct Options {
   Arrival arrival_pattern = Arrival::Even;
   ErrorLimit error_limit;
   std::vector<Threshold> thresholds;
+  std::vector<StageSpec> stage_list;  // of stages
+  SourceAddresses sources;
+  std::string held_stage;  // with held connections: the name of the stage that they are opened in
+
+  bool any_rate() const;  // a stage of the open model
 };
 
 // The option table of `loadgen`, for load_options(), finish_action() and the README.

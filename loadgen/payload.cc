@@ -12,6 +12,7 @@ namespace dlb::loadgen {
 namespace {
 
 constexpr std::uint64_t kBlock = 1000;
+constexpr std::uint64_t kReach = 32;  // a repeat looks for a message so many operations back
 // 0x20 … 0x7e
 constexpr std::string_view kPrintable =
     " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~";
@@ -67,23 +68,43 @@ std::string_view operation_class_name(OperationClass operation_class) {
 }
 
 Payload::Payload(const PayloadShape& shape)
-    : shape_(shape), feeds_per_block_(static_cast<std::uint32_t>(std::lround(shape.feed_percent * 10))) {
+    : shape_(shape),
+      feeds_per_block_(static_cast<std::uint32_t>(std::lround(shape.feed_percent * 10))),
+      repeats_per_block_(static_cast<std::uint32_t>(std::lround(shape.duplicate_percent * 10))) {
   DLB_CHECK(shape_.users > 0);
   DLB_CHECK(shape_.message_min > 0 && shape_.message_min <= shape_.message_max);
-  DLB_CHECK(feeds_per_block_ <= kBlock);
+  DLB_CHECK(feeds_per_block_ <= kBlock && repeats_per_block_ <= kBlock);
 }
 
 OperationClass Payload::operation_class(std::uint64_t index) const {
-  if (feeds_per_block_ == 0) return OperationClass::Message;
+  const bool feed = feeds_per_block_ > 0 && place(index) < feeds_per_block_;
+  return feed ? OperationClass::Feed : OperationClass::Message;
+}
+
+bool Payload::is_repeat(std::uint64_t index) const {
+  return repeats_per_block_ > 0 && place(index) >= kBlock - repeats_per_block_;
+}
+
+std::uint64_t Payload::origin(std::uint64_t index) const {
+  if (!is_repeat(index)) return index;
+  std::uint64_t before = index;
+  for (std::uint64_t back = 0; back < kReach && before >= shape_.users; ++back) {
+    before -= shape_.users;
+    if (operation_class(before) == OperationClass::Message && !is_repeat(before)) return before;
+  }
+  return index;
+}
+
+std::uint64_t Payload::place(std::uint64_t index) const {
   // A permutation of the block's places: x → a·x + b modulo 1000 with a prime to 1000.
   Rng rng(stream_seed(shape_.seed, 1, index / kBlock));
   std::uint64_t a = rng.below(kBlock / 2) * 2 + 1;
   if (a % 5 == 0) a += 2;
-  const std::uint64_t place = (a * (index % kBlock) + rng.below(kBlock)) % kBlock;
-  return place < feeds_per_block_ ? OperationClass::Feed : OperationClass::Message;
+  return (a * (index % kBlock) + rng.below(kBlock)) % kBlock;
 }
 
 Message Payload::message(std::uint64_t index) {
+  index = origin(index);
   Rng rng(stream_seed(shape_.seed, 2, index));
   Message message;
   const std::uint64_t high = rng.next();

@@ -3,8 +3,9 @@
 // bytes, whatever the timing of the run, since user u performs the operations u, u + users, u + 2·users, …
 //
 // Lengths of texts are uniform.
-// Feeds are spread evenly: each block of 1,000 operations has feed-percent of them, at places that the seed
-// decides.
+// Feeds and repeats are spread evenly: each block of 1,000 operations has feed-percent and duplicate-percent
+// of them, at places that the seed decides. A repeat is the message of the operation before it of the same
+// user, byte for byte; where there is none within reach it is a message like any other.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ struct PayloadShape {
   Alphabet alphabet = Alphabet::Printable;
   std::uint32_t message_min = 16;  // bytes of text, both inclusive
   std::uint32_t message_max = 512;
-  double feed_percent = 0;  // of all operations, 0–100
+  double feed_percent = 0;       // of all operations, 0–100
+  double duplicate_percent = 0;  // repeats, of all operations; with the feeds at most 100
 };
 
 struct Message {
@@ -46,15 +48,22 @@ class Payload {
   explicit Payload(const PayloadShape& shape);
 
   OperationClass operation_class(std::uint64_t index) const;
+  // The operation whose message `index` sends: itself, or for a repeat an earlier one.
+  std::uint64_t origin(std::uint64_t index) const;
 
-  // The message of operation `index`; makes no allocation once the scratch has its size.
+  // The message of operation `index`, which is that of its origin; makes no allocation once the scratch has
+  // its size.
   Message message(std::uint64_t index);
 
   const PayloadShape& shape() const { return shape_; }
 
  private:
+  std::uint64_t place(std::uint64_t index) const;
+  bool is_repeat(std::uint64_t index) const;
+
   PayloadShape shape_;
   std::uint32_t feeds_per_block_;
+  std::uint32_t repeats_per_block_;
   std::string text_;
   std::string name_;
 };

@@ -94,8 +94,26 @@ void add_plain_stages(RunPlan& plan, const Options& options, std::uint64_t seed)
   stage.requests = options.requests;
   stage.duration = options.duration;
   stage.issue_window = options.stage_issue_timeout;
+  stage.ramp_up = options.ramp_up;
   stage.seed = seed;
-  plan.stages.push_back(std::move(stage));
+  if (options.stage_list.empty()) {
+    plan.stages.push_back(std::move(stage));
+    return;
+  }
+  for (std::size_t i = 0; i < options.stage_list.size(); ++i) {
+    const StageSpec& spec = options.stage_list[i];
+    StagePlan one = stage;
+    one.name = spec.name;
+    one.users = spec.users.value_or(stage.users);
+    one.requests = spec.requests.value_or(stage.requests);
+    one.duration = spec.duration.value_or(stage.duration);
+    one.issue_window = spec.issue_timeout.value_or(stage.issue_window);
+    one.ramp_up = spec.ramp_up.value_or(stage.ramp_up);
+    one.rate = spec.rate.value_or(stage.rate);
+    one.feed_percent = spec.feed_percent.value_or(stage.feed_percent);
+    one.seed = stage_seed(seed, i);
+    plan.stages.push_back(std::move(one));
+  }
 }
 
 }  // namespace

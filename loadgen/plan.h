@@ -28,6 +28,7 @@ struct StagePlan {
   std::int64_t requests = 0;        // of all users together; 0: until the duration is over
   Duration duration{};              // 0: until all requests are done
   Duration issue_window{};          // what is not issued within it never is: not_issued; 0: no window
+  Duration ramp_up{};               // closed model: users begin within it
   double rate = 0;                  // of the open model; 0: closed
   double feed_percent = 0;          // of the operations
   std::uint64_t seed = 0;           // its payload's

@@ -81,7 +81,9 @@ void Recorder::record(const OperationResult& result) {
   }
 
   const std::uint64_t latency_us = micros(result.latency);
-  if (ok) {
+  if (ok && result.slow_reader) {
+    totals.slow_us.record(latency_us);
+  } else if (ok) {
     totals.latency_us.record(latency_us);
     totals.header_us.record(micros(result.header_latency));
     if (result.intended_latency > Duration::zero())
@@ -93,7 +95,11 @@ void Recorder::record(const OperationResult& result) {
     ++share.responses;
     if (ok) {
       ++share.ok;
-      share.latency_us_sum += latency_us;
+      if (result.slow_reader) {
+        ++share.slow;
+      } else {
+        share.latency_us_sum += latency_us;
+      }
     }
     interval_.responses.resize(backends_.size());
     ++interval_.responses[result.backend];
@@ -123,6 +129,7 @@ void ClassTotals::merge(const ClassTotals& other) {
   latency_us.merge(other.latency_us);
   header_us.merge(other.header_us);
   intended_us.merge(other.intended_us);
+  slow_us.merge(other.slow_us);
 }
 
 void Recorder::merge(const Recorder& other) {
@@ -132,6 +139,7 @@ void Recorder::merge(const Recorder& other) {
   for (std::size_t i = 0; i < classes_.size(); ++i) classes_[i].merge(other.classes_[i]);
   not_issued_ += other.not_issued_;
   idle_close_races_ += other.idle_close_races_;
+  repeats_ += other.repeats_;
   mismatched_answers_ += other.mismatched_answers_;
   connect_us_.merge(other.connect_us_);
   taken_up_ += other.taken_up_;
@@ -141,6 +149,7 @@ void Recorder::merge(const Recorder& other) {
     BackendShare& mine = backends_[backend_index(share.name)];
     mine.responses += share.responses;
     mine.ok += share.ok;
+    mine.slow += share.slow;
     mine.latency_us_sum += share.latency_us_sum;
   }
   for (const auto& [err, count] : other.errnos_) count_errno(err, count);
@@ -159,10 +168,10 @@ std::uint32_t Recorder::backend_index(std::string_view name) {
     if (backends_[i].name == name) return last_backend_ = static_cast<std::uint32_t>(i);
   }
   if (backends_.size() >= kMaxBackends) {
-    if (backends_.size() == kMaxBackends) backends_.push_back(BackendShare{"other", 0, 0, 0});
+    if (backends_.size() == kMaxBackends) backends_.push_back(BackendShare{"other"});
     return static_cast<std::uint32_t>(kMaxBackends);
   }
-  backends_.push_back(BackendShare{std::string(name), 0, 0, 0});
+  backends_.push_back(BackendShare{std::string(name)});
   return last_backend_ = static_cast<std::uint32_t>(backends_.size() - 1);
 }
 

@@ -50,6 +50,7 @@ struct OperationResult {
   std::uint16_t status = 0;      // of the head, if one came
   int err = 0;                   // errno of a failed connection
   bool idle_close_race = false;  // Reset, on a reused connection, before any byte of the response
+  bool slow_reader = false;      // its latencies are kept apart
   std::uint32_t backend = 0;     // backend_index() of the head's, kNoBackend without
   Duration latency{};            // with Ok
   bool head = false;             // the final response's head came
@@ -69,6 +70,7 @@ struct ClassTotals {
   Histogram header_us;
   Histogram header_2xx_us;  // of all heads_2xx, not only of ok operations
   Histogram intended_us;    // open model
+  Histogram slow_us;        // latencies of slow readers, which are in none of the others
 
   std::uint64_t in(Bucket bucket) const { return buckets[static_cast<std::size_t>(bucket)]; }
   std::uint64_t done() const;    // all but not issued
@@ -77,10 +79,17 @@ struct ClassTotals {
 };
 
 struct BackendShare {
+  explicit BackendShare(std::string which) : name(std::move(which)) {}
+  // Of ok ones, without those of slow readers.
+  double latency_us_mean() const {
+    return ok == slow ? 0 : static_cast<double>(latency_us_sum) / static_cast<double>(ok - slow);
+  }
+
   std::string name;
   std::uint64_t responses = 0;  // whole ones
   std::uint64_t ok = 0;
-  std::uint64_t latency_us_sum = 0;  // of ok
+  std::uint64_t slow = 0;            // of ok: of slow readers
+  std::uint64_t latency_us_sum = 0;  // of ok, without slow
 };
 
 // Who else wants to know what is recorded, when it is: the series of a run.
@@ -113,6 +122,8 @@ class Recorder {
   // Until close(); null: nobody.
   void set_hook(RecorderHook* hook) { hook_ = hook; }
   void issued(OperationClass operation_class);
+  // Of the messages issued: one that an earlier operation has sent already.
+  void issued_repeat() { ++repeats_; }
   // Open model: an operation's time has come; it was taken up this late.
   void taken_up(Duration lag);
   // … and it isn't issued, since too many are waiting.
@@ -137,6 +148,7 @@ class Recorder {
   std::uint64_t not_issued() const { return not_issued_; }
   std::uint64_t queue_full() const { return queue_full_; }  // of not_issued()
   const Histogram& schedule_lag_us() const { return schedule_lag_us_; }
+  std::uint64_t repeats() const { return repeats_; }
   std::uint64_t idle_close_races() const { return idle_close_races_; }
   std::uint64_t mismatched_answers() const { return mismatched_answers_; }
   const Histogram& connect_us() const { return connect_us_; }
@@ -155,6 +167,7 @@ class Recorder {
   std::array<ClassTotals, kOperationClasses> classes_;
   std::uint64_t not_issued_ = 0;
   std::uint64_t idle_close_races_ = 0;
+  std::uint64_t repeats_ = 0;
   std::uint64_t mismatched_answers_ = 0;  // that named another message's id: answers were mixed up on the way
   Histogram connect_us_;
   std::uint64_t taken_up_ = 0;

@@ -33,6 +33,7 @@ void class_json(JsonWriter& json, const ClassTotals& totals, OperationClass whic
   histogram_json(json, "header_latency_ms", totals.header_us);
   histogram_json(json, "intended_latency_ms", totals.intended_us);
   json.field("heads", totals.heads).field("heads_2xx", totals.heads_2xx);
+  histogram_json(json, "slow_reader_latency_ms", totals.slow_us);
   json.end_object();
 }
 
@@ -57,6 +58,13 @@ void config_json(JsonWriter& json, const RunResult& result) {
       .field("feed_percent", o.feed_percent)
       .field("seed", result.seed)
       .field("connection_mode", connection_mode_name(o.mode))
+      .field("stages", o.stages)
+      .field("ramp_up_seconds", seconds(o.ramp_up))
+      .field("duplicate_percent", o.duplicate_percent)
+      .field("requests_per_connection", o.requests_per_connection)
+      .field("source_addresses", joined_by_commas(o.source_addresses))
+      .field("slow_reader_percent", o.slow_reader_percent)
+      .field("slow_reader_rate", o.slow_reader_rate)
       .field("response_read_delay_seconds", seconds(o.response_read_delay))
       .field("request_timeout_seconds", seconds(o.request_timeout))
       .field("max_errors", o.max_errors)
@@ -118,7 +126,7 @@ void operations_json(JsonWriter& json, const Recorder& recorder, Duration elapse
     json.field(bucket_name(static_cast<Bucket>(i)), recorder.in(static_cast<Bucket>(i)));
   }
   json.end_object().field("idle_close_races", recorder.idle_close_races());
-  json.field("queue_full", recorder.queue_full());
+  json.field("queue_full", recorder.queue_full()).field("repeats", recorder.repeats());
   json.field("mismatched_answers", recorder.mismatched_answers());
   json.key("errnos").begin_object();
   for (const auto& [err, count] : recorder.errnos()) {
@@ -129,6 +137,31 @@ void operations_json(JsonWriter& json, const Recorder& recorder, Duration elapse
   for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
     class_json(json, recorder.of(which), which, elapsed);
   }
+  json.end_object();
+}
+
+void held_json(JsonWriter& json, const RunResult& result) {
+  json.key("held");
+  if (!result.held) {
+    json.null();
+    return;
+  }
+  const HeldTotals& held = *result.held;
+  json.begin_object()
+      .field("wanted", held.wanted)
+      .field("stage", result.options.held_stage)
+      .field("age_seconds", seconds(result.options.held_new_age))
+      .field("opened", held.opened)
+      .field("connect_failed", held.connect_failed)
+      .field("closed_silent", held.closed_silent)
+      .field("answered", held.answered)
+      .field("failed", held.failed)
+      .field("unfinished", held.unfinished);
+  json.key("failures").begin_object();
+  for (const auto& [name, count] : held.failures) json.field(name, count);
+  json.end_object();
+  histogram_json(json, "closed_age_ms", held.closed_age_us);
+  histogram_json(json, "latency_ms", held.latency_us);
   json.end_object();
 }
 
@@ -186,26 +219,29 @@ std::string report_json(const RunResult& result) {
   }
   json.key("backends").begin_array();
   for (const BackendShare& share : recorder.backends()) {
-    const double mean_us =
-        share.ok == 0 ? 0 : static_cast<double>(share.latency_us_sum) / static_cast<double>(share.ok);
     json.begin_object()
         .field("id", share.name)
         .field("responses", share.responses)
         .field("ok", share.ok)
-        .field("latency_ms_mean", mean_us / 1000, 3)
+        .field("latency_ms_mean", share.latency_us_mean() / 1000, 3)
         .end_object();
   }
   json.end_array();
   json.key("connections").begin_object().field("opened", result.connections_opened);
   json.field("stray_bytes", result.stray_bytes);
+  json.key("tls_failures").begin_object();
+  for (const CountedReason& reason : result.tls_failures) json.field(reason.text, reason.times);
+  json.end_object();
   histogram_json(json, "connect_ms", recorder.connect_us());
   json.end_object();
+  held_json(json, result);
   verification_json(json, result);
   const std::uint64_t done = recorder.done();
   json.key("generator").begin_object().field("cpu_seconds", result.cpu_seconds, 6);
   json.field("cpu_us_per_operation", done == 0 ? 0 : result.cpu_seconds * 1e6 / static_cast<double>(done), 2);
   json.field("longest_turn_ms", seconds(result.longest_turn) * 1000, 3);
   json.field("cpu_share", result.generator().cpu_share(), 4);
+  json.field("waited_for_core_share", result.generator().wait_share(), 4);
   histogram_json(json, "schedule_lag_ms", recorder.schedule_lag_us());
   json.end_object().end_object();
   text += '\n';

@@ -62,6 +62,19 @@ void class_text(std::string& text, const ClassTotals& totals, OperationClass whi
   text += '\n';
 }
 
+void held_text(std::string& text, const HeldTotals& held) {
+  const auto out = std::back_inserter(text);
+  fmt::format_to(out, "held: {} wanted, {} opened, {} not; closed by the server while silent {}", held.wanted,
+                 held.opened, held.connect_failed, held.closed_silent);
+  if (held.closed_silent > 0) {
+    fmt::format_to(out, " (age p50 {:.0f} max {:.0f} ms)", as_ms(held.closed_age_us.percentile(50)),
+                   as_ms(held.closed_age_us.max()));
+  }
+  fmt::format_to(out, ", answered {}, failed {}, unfinished {}", held.answered, held.failed, held.unfinished);
+  for (const auto& [name, count] : held.failures) fmt::format_to(out, " [{} {}]", name, count);
+  text += '\n';
+}
+
 void feed_text(std::string& text, const CheckedFeed& feed) {
   const auto out = std::back_inserter(text);
   const FeedSummary& s = feed.summary;
@@ -128,14 +141,20 @@ std::string report_text(const RunResult& result) {
     }
     text += '\n';
   }
-  fmt::format_to(out, "generator: {:.2f} s cpu, longest turn {:.1f} ms, {} connections", result.cpu_seconds,
-                 seconds(result.longest_turn) * 1000, result.connections_opened);
+  fmt::format_to(
+      out, "generator: {:.2f} s cpu, waited {:.2f} s for a core, longest turn {:.1f} ms, {} connections",
+      result.cpu_seconds, seconds(result.waited), seconds(result.longest_turn) * 1000,
+      result.connections_opened);
   if (recorder.schedule_lag_us().count() > 0) {
     fmt::format_to(out, ", schedule lag p50 {:.2f} p99 {:.2f} max {:.2f} ms",
                    as_ms(recorder.schedule_lag_us().percentile(50)),
                    as_ms(recorder.schedule_lag_us().percentile(99)), as_ms(recorder.schedule_lag_us().max()));
   }
   text += '\n';
+  for (const CountedReason& reason : result.tls_failures) {
+    fmt::format_to(out, "no TLS, {} times: {}\n", reason.times, reason.text);
+  }
+  if (result.held) held_text(text, *result.held);
   if (result.verification) {
     fmt::format_to(out, "verification: {} accepted, {} ambiguous\n", result.verification->accepted,
                    result.verification->ambiguous);

@@ -20,6 +20,7 @@ namespace dlb::loadgen {
 namespace {
 
 constexpr Duration kTurn = std::chrono::milliseconds(200);
+constexpr std::uint64_t kHeldSeed = 0x68656c642d6eU;  // other messages than the stages'
 constexpr Duration kLeastVerifyTimeout = std::chrono::seconds(30);
 
 // Of this thread, which does all the work.
@@ -30,6 +31,17 @@ double cpu_seconds() {
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
   };
   return part(usage.ru_utime) + part(usage.ru_stime);
+}
+
+// How long this thread has waited for a core though it could have run; 0 where the kernel doesn't say.
+Duration waited_for_a_core() {
+  std::FILE* const file = std::fopen("/proc/thread-self/schedstat", "re");
+  if (file == nullptr) return {};
+  long long ran = 0;
+  long long waited = 0;
+  const bool read = std::fscanf(file, "%lld %lld", &ran, &waited) == 2;
+  std::fclose(file);
+  return Duration(read ? waited : 0);
 }
 
 std::uint64_t seed_in_force(std::int64_t option) {
@@ -43,8 +55,9 @@ std::uint64_t seed_in_force(std::int64_t option) {
 // Connects, and is content.
 class Reach final : public ConnectionUser {
  public:
-  Reach(ConnectionContext& context, const Address& address) : connection_(context, *this, {}) {
-    err_ = connection_.connect(address);
+  Reach(ConnectionContext& context, const Target& target, const Address* source)
+      : connection_(context, *this, {}) {
+    err_ = connection_.connect(target, ConnectShape{source, 0});
     done_ = err_ != 0;
   }
   bool done() const { return done_; }
@@ -109,16 +122,79 @@ void Run::on_signal(int signal_number) {
   stop_ = true;
 }
 
-Result<void> Run::reach_targets() {
+Result<void> Run::prepare() {
+  if (std::ranges::any_of(targets_, &Target::tls) || std::ranges::any_of(verify_targets_, &Target::tls) ||
+      any_tls(sampler_plan_)) {
+    auto context =
+        TlsContext::client({.verify = !options_.insecure, .ca_file = options_.ca, .offer_http = true});
+    if (!context) return context.error();
+    tls_.emplace(std::move(*context));
+    context_.tls = &*tls_;
+  }
+  if (auto prepared = prepare_sources(); !prepared) return prepared;
+  if (auto reached = reach_targets(); !reached) return reached;
+  if (options_.held_new_connections > 0) prepare_held();
+  return {};
+}
+
+Result<void> Run::prepare_sources() {
+  if (options_.sources.empty()) return {};
+  const auto held = static_cast<std::uint64_t>(options_.held_new_connections);
+  const auto users = static_cast<std::uint64_t>(plan_.users_max()) + held;
   for (const Target& target : targets_) {
-    Reach reach(context_, target.address);
-    while (!reach.done() && !stop_) loop_.run_once(kTurn);
-    if (reach.err() != 0) {
-      return errno_error("nothing answers at " + target.url + " (" + target.address.to_string() + ")",
-                         reach.err());
+    for (std::uint64_t user = 0; user < std::min(users, options_.sources.size()); ++user) {
+      if (options_.sources.of(user).family() == target.address.family()) continue;
+      return Error{fmt::format("source-addresses: {} can't reach {}, which is at {}",
+                               options_.sources.of(user).host(), target.url, target.address.to_string())};
     }
   }
+  if (auto checked = options_.sources.check(users); !checked) {
+    return Error{"source-addresses: " + checked.error().text};
+  }
   return {};
+}
+
+Result<void> Run::reach_targets() {
+  const Address source = options_.sources.empty() ? Address() : options_.sources.of(0);
+  for (const Target& target : targets_) {
+    Reach reach(context_, target, source.empty() ? nullptr : &source);
+    while (!reach.done() && !stop_) loop_.run_once(kTurn);
+    if (reach.err() == 0) continue;
+    if (!context_.tls_failures.empty()) {
+      return Error{
+          fmt::format("no TLS with {} ({}): {}; -ca FILE names whom to believe, -insecure believes anyone",
+                      target.url, target.address.to_string(), context_.tls_failures.front().text)};
+    }
+    return errno_error("nothing answers at " + target.url + " (" + target.address.to_string() + ")",
+                       reach.err());
+  }
+  return {};
+}
+
+void Run::prepare_held() {
+  HeldShape held;
+  held.connections = static_cast<std::uint64_t>(options_.held_new_connections);
+  held.stage = options_.held_stage;
+  held.age = options_.held_new_age;
+  held.payload.seed = mix64(seed_ ^ kHeldSeed);
+  held.payload.users = held.connections;
+  held.payload.message_min = static_cast<std::uint32_t>(options_.message_min);
+  held.payload.message_max = static_cast<std::uint32_t>(options_.message_max);
+  held.sources = &options_.sources;
+  held.users = static_cast<std::uint64_t>(plan_.users_max());
+  held_context_ = std::make_unique<ConnectionContext>(loop_, options_.request_timeout, Duration::zero());
+  held_context_->tls = context_.tls;
+  held_ = std::make_unique<HeldConnections>(held, targets_, loop_, *held_context_, ledger_);
+}
+
+void Run::finish_held(RunResult& result) {
+  if (held_ == nullptr) return;
+  if (held_began_ && !held_->done() && !stop_) {
+    std::fprintf(stderr, "loadgen: held connections are waited for\n");
+    while (!held_->done() && !stop_) loop_.run_once(kTurn);
+  }
+  if (!held_->done()) held_->abandon();
+  result.held = held_->totals();
 }
 
 StageShape Run::shape(const StagePlan& plan) const {
@@ -130,12 +206,18 @@ StageShape Run::shape(const StagePlan& plan) const {
   shape.payload.message_min = static_cast<std::uint32_t>(options_.message_min);
   shape.payload.message_max = static_cast<std::uint32_t>(options_.message_max);
   shape.payload.feed_percent = plan.feed_percent;
+  shape.payload.duplicate_percent = options_.duplicate_percent;
   shape.requests = static_cast<std::uint64_t>(plan.requests);
   shape.duration = plan.duration;
   shape.issue_window = plan.issue_window;
   shape.interval_min = options_.interval_min;
   shape.interval_max = options_.interval_max;
   shape.connection_mode = options_.mode;
+  shape.ramp_up = plan.ramp_up;
+  shape.requests_per_connection = static_cast<std::uint64_t>(options_.requests_per_connection);
+  shape.sources = &options_.sources;
+  shape.slow_reader_percent = options_.slow_reader_percent;
+  shape.slow_bytes_per_pace = static_cast<std::size_t>(options_.slow_reader_rate) / 10;
   shape.open.rate = plan.rate;
   shape.open.arrival = options_.arrival_pattern;
   shape.open.queue_max = static_cast<std::size_t>(options_.queue_max);
@@ -164,9 +246,15 @@ void Run::perform_stage(StageResult& result, std::string_view label, Observation
   result.started_wall_us = wall_now_us();
   const double cpu_before = cpu_seconds();
   observation.begin_stage(result.plan, result.recorder);
+  const Duration waited_before = waited_for_a_core();
+  if (held_ != nullptr && held_->stage() == result.plan.name) {
+    held_began_ = true;
+    held_->start();
+  }
   drive(stage);
   observation.end_stage();
   result.cpu_seconds = cpu_seconds() - cpu_before;
+  result.waited = waited_for_a_core() - waited_before;
   result.elapsed = stage.ended_at() - stage.started_at();
   result.hit_window = stage.hit_window();
   result.longest_turn = Duration(loop_.counters().turn_ns_max);
@@ -201,29 +289,34 @@ void Run::perform(RunResult& result, Observation& observation) {
     stage.recorder.close();
     result.total.merge(stage.recorder);
     result.cpu_seconds += stage.cpu_seconds;
+    result.waited += stage.waited;
     result.connections_opened += stage.connections_opened;
   }
   observation.finish(stop_);
+  finish_held(result);
+  result.tls_failures = context_.tls_failures;
   result.started_wall_us = result.stages.front().started_wall_us;
   result.longest_turn = Duration(loop_.counters().turn_ns_max);
   result.stray_bytes = context_.stray_bytes;
 }
 
 ExitCode Run::execute() {
-  if (auto reached = reach_targets(); !reached) {
-    std::fprintf(stderr, "loadgen: %s\n", reached.error().text.c_str());
+  if (auto prepared = prepare(); !prepared) {
+    std::fprintf(stderr, "loadgen: %s\n", prepared.error().text.c_str());
     return ExitCode::Usage;
   }
   const auto owned = std::make_unique<RunResult>();  // histograms: too large for a stack
   RunResult& result = *owned;
   result.options = options_;
   result.seed = seed_;
+  sampler_plan_.tls = context_.tls;
   Observation observation(loop_, options_, std::move(sampler_plan_), result);
   observation.prepare(stop_);
   perform(result, observation);
   pool_.close_idle();
   if (options_.verify_feed && !stop_) {
-    Verifier verifier(loop_, ledger_, std::max(options_.request_timeout, kLeastVerifyTimeout), stop_);
+    Verifier verifier(loop_, ledger_, std::max(options_.request_timeout, kLeastVerifyTimeout), stop_,
+                      context_.tls);
     result.verification = verifier.run(targets_.front(), verify_targets_);
   }
   result.interrupted = stop_;

@@ -4,11 +4,14 @@
 #pragma once
 
 #include <cstdio>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/event_loop.h"
 #include "common/signals.h"
 #include "loadgen/connection_pool.h"
+#include "loadgen/held.h"
 #include "loadgen/ledger.h"
 #include "loadgen/observation.h"
 #include "loadgen/options.h"
@@ -31,12 +34,18 @@ class Run final : public SignalHandler {
   void on_signal(int signal_number) override;
 
  private:
+  // The error is one line for people.
+  Result<void> prepare();
+  Result<void> prepare_sources();
   Result<void> reach_targets();
   // Runs the plan's stages, each into its result.
   void perform(RunResult& result, Observation& observation);
   void perform_warm_up(const StagePlan& plan);
   void perform_stage(StageResult& result, std::string_view label, Observation& observation);
   void drive(Stage& stage);
+  // Held connections: until the last of them is old enough and has been answered.
+  void finish_held(RunResult& result);
+  void prepare_held();
   StageShape shape(const StagePlan& plan) const;
 
   Options options_;
@@ -48,9 +57,14 @@ class Run final : public SignalHandler {
   RunPlan plan_;
   EventLoop loop_;
   SignalSource signals_;
+  std::optional<TlsContext> tls_;
   ConnectionContext context_;
   ConnectionPool pool_;
   Ledger ledger_;
+  // With held connections. They have a context of their own, since they are in no stage's figures.
+  std::unique_ptr<ConnectionContext> held_context_;
+  std::unique_ptr<HeldConnections> held_;
+  bool held_began_ = false;
   bool stop_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "loadgen/held.h"
 #include "loadgen/options.h"
 #include "loadgen/plan.h"
 #include "loadgen/recorder.h"
@@ -36,10 +37,11 @@ struct StageResult {
   Duration started_after{};          // behind the start of the first counted stage
   Duration elapsed{};                // to the end of its last operation
   double cpu_seconds = 0;            // the generator's own
+  Duration waited{};                 // of the generator for a core
   Duration longest_turn{};           // of its loop so far: how late it may have been
   std::uint64_t connections_opened = 0;
 
-  GeneratorUse generator() const { return GeneratorUse{cpu_seconds, elapsed}; }
+  GeneratorUse generator() const { return GeneratorUse{cpu_seconds, elapsed, waited}; }
 };
 
 struct RunResult {
@@ -53,14 +55,17 @@ struct RunResult {
   Duration elapsed{};                // from there to the end of the last operation
   bool interrupted = false;
   double cpu_seconds = 0;  // the generator's own, in the counted stages
+  Duration waited{};       // of the generator for a core, likewise
   Duration longest_turn{};
   std::uint64_t stray_bytes = 0;
   std::uint64_t connections_opened = 0;
   std::optional<Verification> verification;
-  Series series;                      // of the counted stages
-  std::vector<SystemRecord> systems;  // what they said of themselves; the balancer first
+  Series series;                            // of the counted stages
+  std::vector<SystemRecord> systems;        // what they said of themselves; the balancer first
+  std::optional<HeldTotals> held;           // with held connections
+  std::vector<CountedReason> tls_failures;  // why handshakes failed
 
-  GeneratorUse generator() const { return GeneratorUse{cpu_seconds, elapsed}; }
+  GeneratorUse generator() const { return GeneratorUse{cpu_seconds, elapsed, waited}; }
 };
 
 }  // namespace dlb::loadgen

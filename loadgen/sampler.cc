@@ -29,13 +29,21 @@ bool leads_elsewhere(const std::optional<Target>& balancer, const Target& backen
 
 }  // namespace
 
+bool any_tls(const SamplerPlan& plan) {
+  return (plan.balancer && plan.balancer->tls) ||
+         std::ranges::any_of(plan.backends, [](const NamedTarget& one) { return one.target.tls; }) ||
+         std::ranges::any_of(plan.maybe_backends, &Target::tls);
+}
+
 Sampler::Sampler(EventLoop& loop, SamplerPlan plan)
     : loop_(loop),
       plan_(std::move(plan)),
       context_(loop, kAnswerLimit, Duration::zero()),
       pool_(context_, kConnections, 0),
       timers_(loop),
-      tick_(timers_, *this) {}
+      tick_(timers_, *this) {
+  context_.tls = plan_.tls;
+}
 
 Sampler::~Sampler() = default;
 

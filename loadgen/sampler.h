@@ -33,8 +33,12 @@ struct SamplerPlan {
   Duration patience = std::chrono::milliseconds(500);  // how long the start may wait for each answer
   std::optional<Target> balancer;                      // nothing: there is none
   std::vector<NamedTarget> backends;                   // as given; empty: those that the balancer tells of
+  const TlsContext* tls = nullptr;                     // for https targets, borrowed
   std::vector<Target> maybe_backends;                  // asked for their ids where its urls do not lead there
 };
+
+// Whether one of them is to be asked by TLS.
+bool any_tls(const SamplerPlan& plan);
 
 class SampleSink {
  public:

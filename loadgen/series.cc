@@ -113,7 +113,7 @@ void Series::on_result(const OperationResult& result, std::string_view backend, 
       if (window.row.responses.size() <= index) window.row.responses.resize(index + 1);
       ++window.row.responses[index];
     }
-    if (!ok) return;
+    if (!ok || result.slow_reader) return;
     (message ? window.message_us : window.feed_us).record(micros(result.latency));
     if (message && result.intended_latency > Duration::zero()) {
       window.intended_us.record(micros(result.intended_latency));

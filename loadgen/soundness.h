@@ -19,7 +19,10 @@ namespace dlb::loadgen {
 struct GeneratorUse {
   double cpu_seconds = 0;  // of its thread
   Duration elapsed{};
+  Duration waited{};  // for a core, though it could have run
 
+  // Of the time; 0 without time.
+  double wait_share() const { return elapsed > Duration::zero() ? seconds(waited) / seconds(elapsed) : 0; }
   // Of one core; 0 without time.
   double cpu_share() const { return elapsed > Duration::zero() ? cpu_seconds / seconds(elapsed) : 0; }
 };

@@ -13,6 +13,13 @@ constexpr Duration kStartDistance = std::chrono::microseconds(100);
 
 }  // namespace
 
+bool is_slow_reader(std::uint64_t user, double percent) {
+  const auto up_to = [percent](std::uint64_t users) {
+    return static_cast<std::uint64_t>(static_cast<double>(users) * percent / 100);
+  };
+  return up_to(user + 1) > up_to(user);
+}
+
 Stage::Stage(const StageShape& shape, const std::vector<Target>& targets, EventLoop& loop,
              ConnectionPool& pool, Recorder& recorder, Ledger& ledger)
     : shape_(shape),
@@ -54,10 +61,12 @@ void Stage::start() {
                       shape_.duration > Duration::zero() ? started_at_ + shape_.duration : kNever);
     return;
   }
+  const auto users = static_cast<Duration::rep>(users_.size());
+  const Duration distance = std::max(kStartDistance, shape_.ramp_up / users);
   TimePoint when = started_at_;
   for (VirtualUser& user : users_) {
     user.start_at(when);
-    when += kStartDistance;
+    when += distance;
   }
 }
 
@@ -107,6 +116,7 @@ std::string_view Stage::request(std::size_t target, std::uint64_t index, Operati
                                 MessageId& id, std::uint64_t& content) {
   RequestWriter& writer = writers_[target];
   if (operation_class == OperationClass::Feed) return writer.get_feed();
+  if (payload_.origin(index) != index) recorder_.issued_repeat();
   const Message message = payload_.message(index);
   id = message.id;
   content = content_hash(message.client_name, message.text);

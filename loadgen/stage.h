@@ -17,6 +17,7 @@
 #include "loadgen/open_loop.h"
 #include "loadgen/payload.h"
 #include "loadgen/recorder.h"
+#include "loadgen/source_addresses.h"
 #include "loadgen/target.h"
 #include "loadgen/virtual_user.h"
 
@@ -37,8 +38,16 @@ struct StageShape {
   Duration interval_min{};     // the pause between a user's operations is uniform between these
   Duration interval_max{};
   ConnectionMode connection_mode = ConnectionMode::Reuse;
-  OpenLoadShape open;  // rate 0: the closed model
+  OpenLoadShape open;                         // rate 0: the closed model
+  Duration ramp_up{};                         // closed model: users begin at even distances within it
+  std::uint64_t requests_per_connection = 0;  // then it is closed; 0: no limit
+  const SourceAddresses* sources = nullptr;   // null: the system's choice; borrowed
+  double slow_reader_percent = 0;             // users who read slowly, each with a connection of its own
+  std::size_t slow_bytes_per_pace = 1;        // see ConnectShape
 };
+
+// Whether a user reads slowly, when `percent` of them do: they are spread evenly. Pure.
+bool is_slow_reader(std::uint64_t user, double percent);
 
 class Stage final : public HeapTimerHandler {
  public:

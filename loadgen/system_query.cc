@@ -29,7 +29,7 @@ void SystemQuery::start() {
 void SystemQuery::connect() {
   Connection& connection = pool_.open(*this);
   connection_ = connection.handle();
-  if (connection.connect(target_.address) != 0) {
+  if (connection.connect(target_) != 0) {
     drop(connection);
     end();
   }

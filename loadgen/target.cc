@@ -23,10 +23,12 @@ bool has_port(std::string_view authority) {
 
 Result<Target> parse_target(std::string_view url) {
   std::string_view rest = url;
+  bool tls = false;
   const std::size_t scheme_end = rest.find("://");
   if (scheme_end != std::string_view::npos) {
-    if (!equals_ignoring_case(rest.substr(0, scheme_end), "http")) {
-      return bad_url(url, "only http:// can be loaded");
+    tls = equals_ignoring_case(rest.substr(0, scheme_end), "https");
+    if (!tls && !equals_ignoring_case(rest.substr(0, scheme_end), "http")) {
+      return bad_url(url, "only http:// and https:// can be loaded");
     }
     rest.remove_prefix(scheme_end + 3);
   }
@@ -44,10 +46,14 @@ Result<Target> parse_target(std::string_view url) {
   target.host = authority;
   target.base_path = path;
   std::string place(authority);
-  if (!has_port(place)) place += ":80";
+  if (!has_port(place)) place += tls ? ":443" : ":80";
   auto address = Address::parse(place);
   if (!address) return bad_url(url, address.error().text);
   target.address = *address;
+  target.tls = tls;
+  target.server_name = place.substr(0, place.rfind(':'));
+  if (target.server_name.starts_with('['))
+    target.server_name = target.server_name.substr(1, target.server_name.size() - 2);
   return target;
 }
 

@@ -16,10 +16,12 @@ struct Target {
   std::string host;       // the Host field's value: host[:port]
   std::string base_path;  // without a trailing slash; "" for the root
   Address address;
+  bool tls = false;
+  std::string server_name;  // with TLS: name or address that the certificate must be for
 };
 
-// `http://HOST[:PORT][/PATH]`; without a scheme http is meant, without a port 80. Query, fragment, user info
-// and https are errors.
+// `http://HOST[:PORT][/PATH]` or https://; without a scheme http is meant, without a port 80 or 443. Query,
+// fragment and user info are errors.
 Result<Target> parse_target(std::string_view url);
 
 // A comma-separated list; empty text gives an empty list.

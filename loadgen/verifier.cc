@@ -49,7 +49,7 @@ class FeedFetch final : public ConnectionUser {
  public:
   FeedFetch(ConnectionContext& context, const Target& target, Ledger& ledger)
       : request_(target.host, target.base_path, false), checker_(ledger), connection_(context, *this, {}) {
-    const int err = connection_.connect(target.address);
+    const int err = connection_.connect(target);
     if (err != 0) on_end(connection_, ExchangeEnd::ConnectFailed, err);
   }
 
@@ -119,10 +119,13 @@ CheckedFeed Verifier::check(const Target& target) {
     }
     ConnectionContext context(loop_, idle_timeout_, Duration::zero());
     context.deadline_is_idle_time = true;
+    context.tls = tls_;
     FeedFetch fetch(context, target, ledger_);
     while (!fetch.done() && !stop_) loop_.run_once(kTurn);
     if (!fetch.done()) break;
     feed = fetch.result(target);
+    if (!feed.fetched && !context.tls_failures.empty())
+      feed.error += ", " + context.tls_failures.front().text;
     if (feed.fetched) return feed;
   }
   feed.url = target.url;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/event_loop.h"
+#include "common/tls_context.h"
 #include "loadgen/feed_checker.h"
 #include "loadgen/ledger.h"
 #include "loadgen/target.h"
@@ -37,8 +38,10 @@ struct Verification {
 class Verifier {
  public:
   // `stop` is looked at between turns: true ends the verification as interrupted.
-  Verifier(EventLoop& loop, Ledger& ledger, Duration idle_timeout, const bool& stop)
-      : loop_(loop), ledger_(ledger), idle_timeout_(idle_timeout), stop_(stop) {}
+  // `tls`: for https targets; may be null without; borrowed.
+  Verifier(EventLoop& loop, Ledger& ledger, Duration idle_timeout, const bool& stop,
+           const TlsContext* tls = nullptr)
+      : loop_(loop), ledger_(ledger), idle_timeout_(idle_timeout), stop_(stop), tls_(tls) {}
 
   Verification run(const Target& target, const std::vector<Target>& backends);
 
@@ -50,6 +53,7 @@ class Verifier {
   Ledger& ledger_;
   Duration idle_timeout_;
   const bool& stop_;
+  const TlsContext* tls_;
 };
 
 }  // namespace dlb::loadgen

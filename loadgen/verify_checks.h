@@ -28,7 +28,7 @@ struct VerifyTargets {
   Target target;
   std::vector<Target> backends;
   std::vector<WsUrl> chats;
-  const TlsContext* tls = nullptr;     // null when no chat has TLS
+  const TlsContext* tls = nullptr;     // null when nothing has TLS
   const RsaPrivateKey* key = nullptr;  // null without chats
 };
 

@@ -93,7 +93,7 @@ void VerifyChecks::http_rows() {
 
 Result<HttpAnswer> VerifyChecks::call(const Target& target, const HttpCall& call) {
   const Duration left = std::max<Duration>(deadline_ - monotonic_now(), std::chrono::milliseconds(1));
-  auto answer = http_call(loop_, target, call, left, stop_);
+  auto answer = http_call(loop_, target, call, left, stop_, targets_.tls);
   if (!answer) unreachable_ = answer.error().code != 0;
   if (!answer) return Error{target.url + ": " + answer.error().text};
   return answer;

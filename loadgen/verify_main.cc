@@ -54,7 +54,8 @@ int verify_main(int argc, const char* const* argv) {
     targets.chats.push_back(std::move(*chat));
   }
   std::optional<TlsContext> tls;
-  if (std::any_of(targets.chats.begin(), targets.chats.end(), [](const WsUrl& chat) { return chat.tls; })) {
+  if (targets.target.tls || std::ranges::any_of(targets.backends, &Target::tls) ||
+      std::ranges::any_of(targets.chats, &WsUrl::tls)) {
     auto made = TlsContext::client({!options.insecure, options.ca});
     if (!made) return usage_error(loaded->at("ca", made.error().text).text);
     tls.emplace(std::move(*made));

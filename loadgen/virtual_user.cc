@@ -26,6 +26,7 @@ std::string_view answering_backend(const HeaderFields& fields) {
 VirtualUser::VirtualUser(Stage& stage, std::uint64_t number)
     : stage_(stage),
       number_(number),
+      slow_reader_(is_slow_reader(number, stage.shape().slow_reader_percent)),
       rng_(mix64(stage.shape().payload.seed ^ mix64(number + 1))),
       pause_(stage.pauses(), *this) {}
 
@@ -73,8 +74,9 @@ void VirtualUser::begin() {
   body_bytes_ = 0;
   stage_.recorder().issued(class_);
 
-  Connection* connection = stage_.pool().get(connection_);  // of its own, with FreshUser
-  if (connection == nullptr && stage_.shape().connection_mode != ConnectionMode::NoKeepAlive) {
+  Connection* connection = stage_.pool().get(connection_);  // of its own, if it keeps one
+  if (connection == nullptr && !slow_reader_ &&
+      stage_.shape().connection_mode != ConnectionMode::NoKeepAlive) {
     connection = stage_.pool().take_idle(stage_.target_of(number_), *this);
   }
   if (connection != nullptr) {
@@ -90,7 +92,14 @@ void VirtualUser::connect() {
   Connection& connection = stage_.pool().open(*this);
   connection_ = connection.handle();
   connect_began_ = monotonic_now();
-  const int err = connection.connect(stage_.target(stage_.target_of(number_)).address);
+  ConnectShape how;
+  Address source;
+  if (stage_.shape().sources != nullptr && !stage_.shape().sources->empty()) {
+    source = stage_.shape().sources->of(number_);
+    how.source = &source;
+  }
+  if (slow_reader_) how.bytes_per_pace = stage_.shape().slow_bytes_per_pace;
+  const int err = connection.connect(stage_.target(stage_.target_of(number_)), how);
   if (err != 0) on_end(connection, ExchangeEnd::ConnectFailed, err);
 }
 
@@ -139,6 +148,7 @@ void VirtualUser::on_end(Connection& connection, ExchangeEnd end, int err) {
   result.err = err;
   result.idle_close_race =
       end == ExchangeEnd::Reset && connection.reused() && !connection.any_byte_received();
+  result.slow_reader = slow_reader_;
   result.backend = backend_;
   result.body_bytes = body_bytes_;
   if (connection.head_received() && status_ != 0) {
@@ -160,14 +170,19 @@ void VirtualUser::on_idle_close(Connection& connection) {
 
 // What happens to the connection after an operation.
 void VirtualUser::leave(Connection& connection) {
-  const ConnectionMode mode = stage_.shape().connection_mode;
-  if (!connection.idle() || mode == ConnectionMode::NoKeepAlive) {
+  const std::uint64_t most = stage_.shape().requests_per_connection;
+  const bool worn_out = most > 0 && connection.exchanges() >= most;
+  if (!connection.idle() || worn_out || stage_.shape().connection_mode == ConnectionMode::NoKeepAlive) {
     stage_.pool().discard(connection);
     connection_ = {};
-  } else if (mode != ConnectionMode::FreshUser) {
+  } else if (!keeps_its_own()) {
     stage_.pool().put_idle(stage_.target_of(number_), connection);
     connection_ = {};
   }
+}
+
+bool VirtualUser::keeps_its_own() const {
+  return slow_reader_ || stage_.shape().connection_mode == ConnectionMode::FreshUser;
 }
 
 void VirtualUser::end_operation(const OperationResult& result) {

@@ -56,6 +56,7 @@ class VirtualUser final : public ConnectionUser, public HeapTimerHandler {
   void connect();
   void send(Connection& connection);
   void leave(Connection& connection);
+  bool keeps_its_own() const;
   void end_operation(const OperationResult& result);
   void note_in_ledger(const OperationResult& result);
   void check_answer(std::string_view body);
@@ -63,6 +64,7 @@ class VirtualUser final : public ConnectionUser, public HeapTimerHandler {
 
   Stage& stage_;
   std::uint64_t number_;
+  bool slow_reader_;
   Rng rng_;  // of the pauses
   HeapTimer pause_;
   Handle<Connection> connection_;

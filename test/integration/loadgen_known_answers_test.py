@@ -155,8 +155,25 @@ class KnownAnswers(Case):
         self.assertEqual(report["operations"]["queue_full"], 90)
         self.assertIn(code, (0, 4))
 
+    def test_stages_and_held_connections_from_addresses_of_their_own(self):
+        code, report = self.load("-stages", "users=3 requests=30; name=peak users=6 rate=200 requests=60",
+                                 "-held-new-connections", "4", "-held-new-stage", "peak", "-held-new-age", "100ms",
+                                 "-source-addresses", "127.4.0.0/16", "-requests-per-connection", "5", "-duplicate-percent", "10")
+        self.assertIn(code, (0, 4), report["failures"])
+        self.expect_buckets(report, {"ok": 90})
+        self.assertEqual([(stage["name"], stage["operations"]["buckets"]["ok"]) for stage in report["stages"]],
+                         [("stage-1", 30), ("peak", 60)])
+        self.assertGreater(report["operations"]["repeats"], 0)
+        self.assertGreaterEqual(report["connections"]["opened"], 18)
+        held = report["held"]
+        self.assertEqual((held["stage"], held["wanted"], held["opened"], held["answered"]), ("peak", 4, 4, 4))
+        self.assertEqual(self.fixture.counters()["requests"], 94)
+
     def test_usage_and_no_server_are_exit_code_2(self):
         for arguments, word in ((("-url", f"http://127.0.0.1:{free_port()}"), "nothing answers"),
+                                (("-url", self.fixture.url.replace("http:", "https:")), "no TLS with https://127"),
+                                (("-url", self.fixture.url, "-source-addresses", "192.0.2.1"), "bind 192.0.2.1: EADDRNOTAVAIL"),
+                                (("-stages", "users=5 duration=1s; user=7"), "column 22"),
                                 (("-fail", "p99(post)<50"), "column 11")):
             code, out, err = run([program("loadgen"), "-out-dir", "", *arguments])
             self.assertEqual(code, 2, out + err)

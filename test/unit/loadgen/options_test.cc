@@ -164,9 +164,9 @@ TEST_CASE("base urls") {
   CHECK(parse_target("HTTP://127.0.0.1")->address.port() == 80);
   CHECK(parse_target("http://[::1]:6001")->address.port() == 6001);
   CHECK(parse_target("http://[::1]")->address.port() == 80);
-  for (const char* bad : {"", "http://", "http://:80", "https://127.0.0.1:1", "ftp://127.0.0.1:1",
-                          "http://127.0.0.1:1/?x", "http://127.0.0.1:1/#x", "http://u@127.0.0.1:1",
-                          "http://127.0.0.1:x", "http://a b:1", "http://127.0.0.1:70000"}) {
+  for (const char* bad :
+       {"", "http://", "http://:80", "ftp://127.0.0.1:1", "http://127.0.0.1:1/?x", "http://127.0.0.1:1/#x",
+        "http://u@127.0.0.1:1", "http://127.0.0.1:x", "http://a b:1", "http://127.0.0.1:70000"}) {
     INFO(bad);
     CHECK_FALSE(parse_target(bad).has_value());
   }

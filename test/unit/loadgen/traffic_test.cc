@@ -1,9 +1,15 @@
-// What goes over the wire: the same seed sends the same bytes.
+// What goes over the wire: the same seed sends the same bytes; from where, on which connections, by TLS, how
+// slowly it is read, and what becomes of connections that say nothing.
 #include <algorithm>
+#include <map>
 #include <vector>
 
+#include "common/http_server.h"
+#include "loadgen/held.h"
 #include "loadgen/stage.h"
 #include "test/support/catch.h"
+#include "test/support/certificates.h"
+#include "test/support/temp_dir.h"
 #include "test/unit/loadgen/scripted_server.h"
 
 namespace dlb::loadgen {
@@ -58,6 +64,287 @@ TEST_CASE("the same seed sends the same bytes twice, in both models, and another
   SECTION("another seed") {
     shape.payload.seed = 18;
     CHECK(received(server, shape) != once);
+  }
+}
+
+// A server on the generator's own loop that notes who asks, and answers at once.
+class Answers final : public HttpService {
+ public:
+  explicit Answers(EventLoop& loop, HttpServerOptions options = {}) {
+    options.min_rate = 0;
+    auto listener = listen_on(*Address::parse("127.0.0.1:0"), 128);
+    REQUIRE(listener.has_value());
+    server_.emplace(loop, std::move(*listener), *this, options);
+  }
+  std::string port() const { return std::to_string(server_->port()); }
+  HttpServer& server() { return *server_; }
+
+  void on_request(HttpToken token, const HttpRequest& request) override {
+    ++peers[request.peer.host()];
+    tls = tls || request.tls;
+    const bool feed = request.head.path == "/feed";
+    if (!feed) bodies.emplace_back(request.body);
+    server_->respond(token, feed ? 200 : 201, HttpServer::kJson, {},
+                     HttpBody::of(feed ? std::string(feed_bytes, 'x') : std::string("{}")));
+  }
+  void on_abandoned(HttpToken) override {}
+
+  std::map<std::string, int> peers;
+  std::vector<std::string> bodies;
+  std::size_t feed_bytes = 2;
+  bool tls = false;
+
+ private:
+  std::optional<HttpServer> server_;
+};
+
+struct Bench {
+  explicit Bench(HttpServerOptions options = {}) : answers(loop, options) {
+    target = *parse_target("http://127.0.0.1:" + answers.port());
+    shape.payload.users = 4;
+    shape.requests = 40;
+  }
+
+  const Recorder& run() {
+    const std::vector<Target> targets = {target};
+    recorder = std::make_unique<Recorder>();
+    Stage stage(shape, targets, loop, pool, *recorder, ledger);
+    stage.start();
+    while (!stage.done()) loop.run_once(milliseconds(50));
+    recorder->close();
+    pool.close_idle();
+    return *recorder;
+  }
+
+  EventLoop loop;
+  Answers answers;
+  ConnectionContext context{loop, std::chrono::seconds(20), Duration::zero()};
+  ConnectionPool pool{context, 100, 1};
+  Ledger ledger;
+  Target target;
+  StageShape shape;
+  std::unique_ptr<Recorder> recorder;
+};
+
+TEST_CASE("connections come from the addresses of their users") {
+  Bench bench;
+  const auto sources = SourceAddresses::parse({"127.3.0.0/16"});
+  bench.shape.sources = &*sources;
+  bench.shape.connection_mode = ConnectionMode::FreshUser;
+  CHECK(bench.run().in(Bucket::Ok) == 40);
+  CHECK(
+      bench.answers.peers ==
+      std::map<std::string, int>{{"127.3.0.1", 10}, {"127.3.0.2", 10}, {"127.3.0.3", 10}, {"127.3.0.4", 10}});
+}
+
+TEST_CASE("an address that isn't here is a failed connect") {
+  Bench bench;
+  const auto sources = SourceAddresses::parse({"192.0.2.1"});
+  bench.shape.sources = &*sources;
+  bench.shape.requests = 4;
+  CHECK(bench.run().in(Bucket::Connect) == 4);
+  CHECK(bench.recorder->errnos().front().first == EADDRNOTAVAIL);
+}
+
+TEST_CASE("a connection is given up after its number of requests") {
+  Bench bench;
+  bench.shape.connection_mode = GENERATE(ConnectionMode::Reuse, ConnectionMode::FreshUser);
+  bench.shape.payload.users = 1;
+  bench.shape.requests_per_connection = 3;
+  bench.shape.requests = 10;
+  CHECK(bench.run().in(Bucket::Ok) == 10);
+  CHECK(bench.context.connections_opened == 4);
+}
+
+TEST_CASE("repeats are sent as often as asked for, and their bodies are there twice") {
+  Bench bench;
+  bench.shape.payload.duplicate_percent = 50;
+  bench.shape.requests = 200;
+  const std::uint64_t repeats = bench.run().repeats();
+  CHECK(repeats > 50);
+  std::vector<std::string> bodies = bench.answers.bodies;
+  CHECK(bodies.size() == 200);
+  std::sort(bodies.begin(), bodies.end());
+  bodies.erase(std::unique(bodies.begin(), bodies.end()), bodies.end());
+  CHECK(bodies.size() == 200 - repeats);
+}
+
+TEST_CASE("a slow reader takes as long as its rate says, and slows nobody's figures") {
+  Bench bench;
+  bench.answers.feed_bytes = 300'000;
+  bench.shape.payload.feed_percent = 100;
+  bench.shape.slow_reader_percent = 25;
+  bench.shape.slow_bytes_per_pace = 100'000;
+  bench.shape.requests = 4;
+  CHECK(bench.run().in(Bucket::Ok) == 4);
+  const ClassTotals& feeds = bench.recorder->of(OperationClass::Feed);
+  CHECK(feeds.latency_us.count() == 3);
+  CHECK(feeds.slow_us.count() == 1);
+  CHECK(feeds.slow_us.min() >= 300'000);  // four reads at least, 100 ms apart
+}
+
+// --- TLS
+
+struct TlsBench {
+  TlsBench() {
+    dlb::test::make_certificate(dir.path(), "one");  // CN=localhost
+    dlb::test::make_certificate(dir.path(), "other");
+    std::vector<std::string> warnings;
+    auto served = TlsContext::load(dir.file("one.crt"), dir.file("one.key"), warnings);
+    REQUIRE(served.has_value());
+    HttpServerOptions options;
+    options.tls = std::make_shared<const TlsContext>(std::move(*served));
+    bench.emplace(options);
+    bench->target = *parse_target("https://localhost:" + bench->answers.port());
+  }
+  void trust(const TlsContext::Trust& whom) {
+    auto made = TlsContext::client(whom);
+    REQUIRE(made.has_value());
+    context.emplace(std::move(*made));
+    bench->context.tls = &*context;
+  }
+
+  dlb::test::TempDir dir;
+  std::optional<TlsContext> context;
+  std::optional<Bench> bench;
+};
+
+TEST_CASE("https targets: whole exchanges by TLS, on connections that are used again") {
+  TlsBench tls;
+  tls.trust({.verify = true, .ca_file = tls.dir.file("one.crt"), .offer_http = true});
+  tls.bench->shape.payload.message_min = tls.bench->shape.payload.message_max = 50'000;  // several records
+  tls.bench->shape.payload.feed_percent = 50;
+  tls.bench->answers.feed_bytes = 400'000;
+  CHECK(tls.bench->run().in(Bucket::Ok) == 40);
+  CHECK(tls.bench->answers.tls);
+  CHECK(tls.bench->context.connections_opened <= 4);
+  CHECK(tls.bench->recorder->connect_us().count() == tls.bench->context.connections_opened);
+  CHECK(tls.bench->context.stray_bytes == 0);
+}
+
+TEST_CASE("https targets: who is not believed is a failed connect with a reason") {
+  TlsBench tls;
+  tls.bench->shape.requests = 4;
+  SECTION("another authority") {
+    tls.trust({.verify = true, .ca_file = tls.dir.file("other.crt"), .offer_http = true});
+    CHECK(tls.bench->run().in(Bucket::Connect) == 4);
+    REQUIRE(tls.bench->context.tls_failures.size() == 1);
+    CHECK(tls.bench->context.tls_failures[0].text.starts_with("certificate not believed: "));
+    CHECK(tls.bench->context.tls_failures[0].times == 4);
+  }
+  SECTION("another name") {
+    tls.trust({.verify = true, .ca_file = tls.dir.file("one.crt"), .offer_http = true});
+    tls.bench->target.server_name = "example.org";
+    CHECK(tls.bench->run().in(Bucket::Connect) == 4);
+    CHECK(tls.bench->context.tls_failures.front().text.find("mismatch") != std::string::npos);
+  }
+  SECTION("anyone is, when told so") {
+    tls.trust({.verify = false});
+    CHECK(tls.bench->run().in(Bucket::Ok) == 4);
+  }
+}
+
+TEST_CASE("https to a server without TLS is a failed connect, and so is one that says nothing") {
+  Bench bench;
+  auto trust = TlsContext::client({.verify = false});
+  bench.context.tls = &*trust;
+  bench.shape.requests = 4;
+  SECTION("plain HTTP") {
+    bench.target = *parse_target("https://127.0.0.1:" + bench.answers.port());
+    CHECK(bench.run().in(Bucket::Connect) == 4);
+    CHECK(bench.context.tls_failures.size() == 1);
+  }
+  SECTION("silence, until the time-out") {
+    auto listener = listen_on(*Address::parse("127.0.0.1:0"), 128);
+    bench.target = *parse_target("https://" + local_address(listener->get()).to_string());
+    ConnectionContext hasty(bench.loop, milliseconds(50), Duration::zero());
+    hasty.tls = &*trust;
+    ConnectionPool pool(hasty, 100, 1);
+    const std::vector<Target> targets = {bench.target};
+    Recorder recorder;
+    Stage stage(bench.shape, targets, bench.loop, pool, recorder, bench.ledger);
+    stage.start();
+    while (!stage.done()) bench.loop.run_once(milliseconds(50));
+    CHECK(recorder.in(Bucket::Connect) == 4);
+    CHECK(recorder.errnos().front().first == ETIMEDOUT);
+  }
+}
+
+TEST_CASE("urls with https have a port and a name of their own") {
+  CHECK(parse_target("https://127.0.0.1")->address.port() == 443);
+  CHECK(parse_target("https://[::1]:7")->server_name == "::1");
+  CHECK(parse_target("https://localhost:7/base/")->server_name == "localhost");
+  CHECK_FALSE(parse_target("http://localhost:7")->tls);
+  CHECK_FALSE(parse_target("ftp://localhost").has_value());
+}
+
+// --- held connections
+
+HeldShape held_shape(std::uint64_t connections, Duration age) {
+  HeldShape shape;
+  shape.connections = connections;
+  shape.age = age;
+  shape.payload.users = connections;
+  return shape;
+}
+
+TEST_CASE("held connections are silent for their age, then post once") {
+  Bench bench;
+  const std::vector<Target> targets = {bench.target};
+  HeldConnections held(held_shape(5, milliseconds(60)), targets, bench.loop, bench.context, bench.ledger);
+  held.start();
+  const TimePoint began = monotonic_now();
+  while (!held.done()) bench.loop.run_once(milliseconds(20));
+  CHECK(monotonic_now() - began >= milliseconds(60));
+  CHECK(held.totals().opened == 5);
+  CHECK(held.totals().answered == 5);
+  CHECK(held.totals().latency_us.count() == 5);
+  CHECK(bench.answers.bodies.size() == 5);
+  CHECK(bench.ledger.accepted() == 5);
+}
+
+TEST_CASE("held connections that the server closes while they are silent are counted with their age") {
+  HttpServerOptions options;
+  options.idle_timeout = milliseconds(80);
+  Bench bench(options);
+  const std::vector<Target> targets = {bench.target};
+  HeldConnections held(held_shape(3, std::chrono::minutes(5)), targets, bench.loop, bench.context,
+                       bench.ledger);
+  held.start();
+  while (!held.done()) bench.loop.run_once(milliseconds(20));
+  CHECK(held.totals().opened == 3);
+  CHECK(held.totals().closed_silent == 3);
+  CHECK(held.totals().closed_age_us.count() == 3);
+  CHECK(held.totals().closed_age_us.min() >= 40'000);
+  CHECK(held.totals().answered == 0);
+}
+
+TEST_CASE("held connections: what can't connect, and what a cut run leaves") {
+  Bench bench;
+  SECTION("nobody listens") {
+    const std::vector<Target> targets = {
+        *parse_target("http://127.0.0.1:" + std::to_string(test::closed_port()))};
+    HeldConnections held(held_shape(3, milliseconds(1)), targets, bench.loop, bench.context, bench.ledger);
+    held.start();
+    while (!held.done()) bench.loop.run_once(milliseconds(20));
+    CHECK(held.totals().connect_failed == 3);
+    CHECK(held.totals().opened == 0);
+  }
+  SECTION("cut in their silence") {
+    const std::vector<Target> targets = {bench.target};
+    HeldConnections held(held_shape(3, std::chrono::hours(1)), targets, bench.loop, bench.context,
+                         bench.ledger);
+    held.start();
+    while (held.totals().opened < 3) bench.loop.run_once(milliseconds(20));
+    held.abandon();
+    CHECK(held.done());
+    CHECK(held.totals().unfinished == 3);
+  }
+  SECTION("their stage never began") {
+    const std::vector<Target> targets = {bench.target};
+    HeldConnections held(held_shape(3, milliseconds(1)), targets, bench.loop, bench.context, bench.ledger);
+    held.abandon();
+    CHECK(held.totals().unfinished == 3);
   }
 }
 
