@@ -14,7 +14,7 @@
 # SIGUSR2 to the process in lb.pid upgrades the balancer in place; lb.pid then has the new one.
 # --programs DIR takes the programs from there (build/asan/bin, or the tree as it is) and does not build.
 # --memory-limit 512M: each system (sys1 is lb's) in a memory cgroup of its own, PostgreSQL in that of sys3; `up` exits 4 where
-# none can be made. Root, or a delegated cgroup, is needed. `down` removes them.
+# none can be made. Root, or a delegated cgroup, is needed. `down` removes them. lb then has the limits of lb/dlb-512mib.conf.
 set -euo pipefail
 
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
@@ -303,6 +303,7 @@ start_lb() {
     echo "tls-key = $(toml_string "$DIR/tls.key")"
     echo "wss-listen = \":$(port_wss_listen)\""
     echo 'tunnel-drain-timeout = "5s"'  # within STOP_WITHIN
+    if [[ -n $MEMORY_LIMIT ]]; then sed -nE '/^(client|socket|proxy|backend)-/p' "$ROOT/lb/dlb-512mib.conf"; fi
     for name in $(backend_names); do
       i=$(index_of "$name")
       printf '\n[[backend]]\nid  = "%s"\nurl = "http://127.0.0.1:%s"\nwss = "127.0.0.1:%s"\n' \
