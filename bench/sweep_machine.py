@@ -4,6 +4,7 @@ and waiting for a quiet moment. Numbers of the kernel in, plain values out."""
 import os
 import threading
 import time
+import urllib.request
 
 TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGESIZE")
@@ -161,3 +162,33 @@ def utilisation(names, rows, started):
                           cgroup_max=max(both[0] for both in memory), working_set_max=max(both[1] for both in memory))
         systems[name] = system
     return at, systems
+
+
+def wait_traced(pid, seconds):
+    """Until somebody traces the process (all its threads are taken by then, or about to be)."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            tasks = os.listdir(f"/proc/{pid}/task")
+            texts = []
+            for task in tasks:
+                with open(f"/proc/{pid}/task/{task}/status", encoding="ascii", errors="replace") as file:
+                    texts.append(file.read())
+            if all("TracerPid:\t0\n" not in text for text in texts):
+                return True
+        except OSError:
+            return False
+        pause(0.02)
+    return False
+
+
+def wait_answer(url, seconds):
+    """Until the url answers at all."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return True
+        except OSError:
+            pause(0.1)
+    return False
