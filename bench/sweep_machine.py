@@ -140,9 +140,9 @@ class Sampler:
         return sum(self.rows[-1][1]) - sum(self.rows[0][1])
 
 
-def utilisation(names, rows, started):
+def utilisation(names, rows, started, ended):
     """What a sampler's rows say of each system: lists over `at`, seconds since `started` (wall clock) in the middle of each
-    interval, and the mean of those at or behind it. CPU in percent of a core."""
+    interval, and the mean of those between it and `ended`. CPU in percent of a core."""
     at = [round((before[0] + after[0]) / 2 - started, 2) for before, after in zip(rows, rows[1:])]
     systems = {}
     for i, name in enumerate(names):
@@ -151,7 +151,7 @@ def utilisation(names, rows, started):
             passed = max(after[0] - before[0], 1e-6)
             ticks = max(0, after[1][i] - before[1][i])  # fewer: a child has ended between two looks
             cpu.append(round(100 * ticks / TICK / passed, 1))
-            weights.append(passed if (before[0] + after[0]) / 2 >= started else 0)
+            weights.append(passed if started <= (before[0] + after[0]) / 2 <= ended else 0)
         total = sum(weights)
         system = {"cpu_percent": cpu, "rss_bytes": [row[2][i] for row in rows[1:]],
                   "cpu_mean": round(sum(c * w for c, w in zip(cpu, weights)) / total, 2) if total else 0.0,

@@ -276,7 +276,9 @@ def one_run(run, attempt, setting, config, store, say):
         ours = sampler.ticks() + load_ticks + (machine.process_ticks(os.getpid()) or 0) - own
         during = machine.share_percent(before, after, ours)
         state, why = judge(report, code, during, quiet, config["busy"])
-        at, systems = machine.utilisation([part.name for part in system.watched], sampler.rows, wall_clock(report["started"]))
+        began = wall_clock(report["started"])
+        at, systems = machine.utilisation([part.name for part in system.watched], sampler.rows, began,
+                                          began + report["elapsed_seconds"])
         again = "-again" if attempt > 1 else ""
         path = os.path.join("reports", f"{run['id']}{again}.json")
         with open(store.path(path), "w", encoding="utf-8") as file:

@@ -32,7 +32,7 @@ run_packages() {
 postgres_packages() { echo postgresql; }
 test_packages() { echo catch2 python3 tmux; }
 clients_packages() { echo wrk apache2-utils nghttp2-client hey nodejs node-undici node-ws python3-websockets chromium; }
-bench_packages() { echo haproxy nginx-light wrk apache2-utils hey nghttp2-client strace gnuplot-nox clang; }
+bench_packages() { echo haproxy nginx-light wrk apache2-utils hey nghttp2-client strace linux-perf valgrind gnuplot-nox clang; }
 
 # pkgconf has taken pkg-config's place on newer systems, and any nginx or gnuplot will do.
 missing_of() {

@@ -111,10 +111,12 @@ class Plan(Case):
         self.assertEqual(sweep_machine.share_percent(before, after, ours=200), 0)
         tick = sweep_machine.TICK
         rows = [(100.0 + i, [i * tick // 2, i * tick // 10], [1, 2], [None, None]) for i in range(4)]
-        at, systems = sweep_machine.utilisation(["Sys1", "Sys2"], rows, 101.0)
+        at, systems = sweep_machine.utilisation(["Sys1", "Sys2"], rows, 101.0, 110.0)
         self.assertEqual(at, [-0.5, 0.5, 1.5])
         self.assertEqual(systems["Sys1"]["cpu_percent"], [50.0] * 3)
         self.assertEqual(systems["Sys2"]["cpu_mean"], 10.0)
+        idle = [*rows, (104.0, rows[-1][1], [9, 9], [None, None])]  # the load is over
+        self.assertEqual(sweep_machine.utilisation(["Sys1", "Sys2"], idle, 101.0, 103.0)[1]["Sys1"]["cpu_mean"], 50.0)
 
     def test_a_run_is_judged_with_its_reason(self):
         report = {"invalid": [], "interrupted": False, "operations": {"buckets": {"ok": 5}}}
