@@ -150,7 +150,8 @@ def flame_svg(stacks, title):
         y = height - MARGIN - ROW * (depth + 1)
         share = 100 * node.samples / root.samples if root.samples else 0
         out.append(f'<g><title>{html.escape(node.name)}: {node.samples} samples, {share:.1f} %</title>'
-                   f'<rect class="{node.kind}" x="{x:.1f}" y="{y}" width="{max(0.2, width - 0.5):.1f}" height="{ROW - 1}" rx="1.5"/>')
+                   f'<rect class="{node.kind}" x="{x:.1f}" y="{y}" width="{max(0.2, width - 0.5):.1f}" height="{ROW - 1}" '
+                   'rx="1.5"/>')
         letters = int((width - 6) / LETTER)
         if letters >= 3:
             text = short_name(node.name)

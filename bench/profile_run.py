@@ -141,7 +141,8 @@ def perf_help(text):
 
 
 def has_counters():
-    done = subprocess.run(["perf", "stat", "-e", "instructions:u", "-x", ",", "true"], capture_output=True, text=True, check=False)
+    command = ["perf", "stat", "-e", "instructions:u", "-x", ",", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return bool(re.search(r"^\d+,,instructions:u", done.stderr, re.M))
 
 
@@ -157,8 +158,8 @@ def sample_stacks(target, arguments, out):
     after, used = target.requests(), machine.process_ticks(target.pid) - ticks
     if not os.path.exists(raw):
         raise Missing(perf_help(last_line(recorder.said)))
-    done = subprocess.run(["perf", "script", "-i", raw, "-F", "comm,ip,sym,dso"], capture_output=True, text=True, errors="replace",
-                          check=False)
+    command = ["perf", "script", "-i", raw, "-F", "comm,ip,sym,dso"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     stacks = parts.stacks_of(done.stdout, target.program)
     if not stacks:
         raise Missing(perf_help(last_line(done.stderr) if done.stderr.strip() else "no samples"))
@@ -249,14 +250,15 @@ def summary(result):
     yield f"{result['program']} ({result['target']}, process {result['pid']}), load: loadgen {shlex.join(result['load'])}"
     if stacks := result.get("stacks"):
         yield ""
-        yield (f"CPU: {stacks['cpu_us_per_request']:.1f} µs a request over {stacks['requests']} requests, sampled by {stacks['event']} "
-               f"({stacks['samples']} samples)")
+        yield (f"CPU: {stacks['cpu_us_per_request']:.1f} µs a request over {stacks['requests']} requests, "
+               f"sampled by {stacks['event']} ({stacks['samples']} samples)")
         yield "  " + ", ".join(f"{share:.0f} % {kind}" for kind, share in stacks["kinds"].items())
     if instructions := result.get("instructions"):
         yield f"user instructions a request: {instructions['per_request']:,.0f} ({instructions['by']})"
     if calls := result.get("syscalls"):
         yield ""
-        yield f"system calls a request: {calls['sum']:.2f} (difference of {calls['requests'][0]} and {calls['requests'][1]} requests)"
+        few, many = calls["requests"]
+        yield f"system calls a request: {calls['sum']:.2f} (difference of {few} and {many} requests)"
         for name, count in calls["calls"]:
             if count >= 0.005:
                 yield f"  {count:8.2f}  {name}"

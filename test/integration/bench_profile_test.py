@@ -10,18 +10,18 @@ from programs import ROOT
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 import profile_parts as parts  # noqa: E402
 
-PERF = """lb 
+PERF = """lb
 \t    55d0c1 dlb::lb::Router::pick(dlb::lb::PickInput const&, std::vector<int, std::allocator<int> >&)+0x1f (/srv/lb/lb)
 \t    55d0aa dlb::EventLoop::run()+0x40 (/srv/lb/lb)
 \t    55d000 main+0x1 (/srv/lb/lb)
 
-lb 
+lb
 \tffffffff815eb7a6 tcp_sendmsg+0x36 ([kernel.kallsyms])
 \t    7f27d0 __libc_send+0x10 (/usr/lib/x86_64-linux-gnu/libc.so.6)
 \t    55d0aa dlb::EventLoop::run()+0x50 (/srv/lb/lb)
 \t    55d000 main+0x1 (/srv/lb/lb)
 
-lb 
+lb
 \t    7f0000 [unknown] (/usr/lib/x86_64-linux-gnu/libssl.so.3)
 \t    55d000 main+0x9 (/srv/lb/lb (deleted))
 
