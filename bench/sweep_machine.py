@@ -55,12 +55,18 @@ def process_ticks(pid, with_children=False):
         return None
 
 
-def resident_bytes(pid):
-    try:
-        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * PAGE
-    except (OSError, ValueError, IndexError):
-        return 0
+def resident_bytes(pids):
+    """Of processes that share their memory, as PostgreSQL's do: what each has for itself, and the largest shared part."""
+    own, shared = 0, [0]
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+                _, resident, common = (int(word) for word in file.read().split()[:3])
+        except (OSError, ValueError):
+            continue
+        own += resident - common
+        shared.append(common)
+    return (own + max(shared)) * PAGE
 
 
 def children_of(pid):
@@ -102,8 +108,8 @@ class System:
         return total
 
     def resident(self):
-        others = [self.postmaster, *children_of(self.postmaster)] if self.postmaster else []
-        return sum(resident_bytes(pid) for pid in [*self.pids, *others])
+        database = [self.postmaster, *children_of(self.postmaster)] if self.postmaster else []
+        return resident_bytes(self.pids) + resident_bytes(database)
 
 
 class Sampler:

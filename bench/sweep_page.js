@@ -41,12 +41,12 @@ function axisText(value) {
   return value.toLocaleString("en", {maximumSignificantDigits: 3});
 }
 
-function frame(svg, width, height, top, unit) {
+function frame(svg, width, height, top, bottom = kBottom) {
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("height", height);
   const grid = drawing("g", {class: "grid"});
-  const y = value => kTop + (height - kTop - kBottom) * (1 - value / top.top);
+  const y = value => kTop + (height - kTop - bottom) * (1 - value / top.top);
   for (let value = 0; value <= top.top * 1.0001; value += top.step) {
     grid.append(drawing("line", {x1: kLeft, x2: width - kRight, y1: y(value), y2: y(value)}),
                 drawing("text", {x: kLeft - 6, y: y(value) + 4, "text-anchor": "end"}, axisText(value)));
@@ -77,12 +77,15 @@ class DotChart {
     if (!width) return;
     const path = this.row.path, found = data.settings.map(setting => setting.figures[path]);
     const top = ceiling(Math.max(0, ...found.map(figure => figure?.max ?? 0)) * 1.05);
-    const {grid, y} = frame(this.svg, width, height, top, this.row.unit);
-    const slot = (width - kLeft - kRight) / data.settings.length;
-    const every = Math.ceil(data.settings.reduce((most, setting) => Math.max(most, setting.name.length), 0) * 6.5 / slot);
+    // Names that are too long to stand side by side stand in two or three lines, none of them over the edge.
+    const slot = (width - kLeft - kRight) / data.settings.length, reachOf = name => name.length * 3.3;
+    const lines = Math.min(3, Math.ceil(data.settings.reduce((most, setting) => Math.max(most, 2 * reachOf(setting.name)), 0) / slot));
+    const {grid, y} = frame(this.svg, width, height, top, kBottom + 13 * (lines - 1));
     data.settings.forEach((setting, i) => {
       const x = kLeft + slot * (i + 0.5), figure = found[i];
-      if (i % every === 0) grid.append(drawing("text", {x, y: height - 5, "text-anchor": "middle"}, setting.name));
+      const half = reachOf(setting.name), middle = Math.max(half, Math.min(width - half, x));
+      const line = height - 5 - 13 * (lines - 1 - i % lines);
+      grid.append(drawing("text", {x: middle, y: line, "text-anchor": "middle"}, setting.name));
       if (!figure) return;
       const reach = Math.min(14, slot * 0.3);
       this.svg.append(drawing("line", {class: "range", x1: x, x2: x, y1: y(figure.min), y2: y(figure.max)}),
@@ -142,12 +145,12 @@ class TimeChart {
     const x = this.x = at => kLeft + (this.width - kLeft - kRight) * (at - this.from) / (this.to - this.from);
     const names = ["p50", "p95", "p99"];
     const most = Math.max(0, ...names.flatMap(name => (run.seconds?.[name] ?? []).map(value => value ?? 0)));
-    const upper = frame(this.upper, this.width, TimeChart.kUpper, ceiling(most), "ms");
+    const upper = frame(this.upper, this.width, TimeChart.kUpper, ceiling(most));
     upper.grid.append(drawing("text", {class: "unit", x: kLeft, y: kTop - 7}, "ms"));
     this.shade(this.upper, TimeChart.kUpper);
     for (const name of names) this.line(this.upper, name, seconds.map(second => second + 0.5), run.seconds?.[name] ?? [], upper.y);
     const systems = Object.entries(run.cpu);
-    const lower = frame(this.lower, this.width, TimeChart.kLower, ceiling(Math.max(10, ...systems.flatMap(([, cpu]) => cpu))), "%");
+    const lower = frame(this.lower, this.width, TimeChart.kLower, ceiling(Math.max(10, ...systems.flatMap(([, cpu]) => cpu))));
     lower.grid.append(drawing("text", {class: "unit", x: kLeft, y: kTop - 7}, "% of a core"));
     this.shade(this.lower, TimeChart.kLower);
     systems.forEach(([, cpu], i) => this.line(this.lower, lineOf(i), run.at, cpu, lower.y));

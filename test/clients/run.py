@@ -57,6 +57,13 @@ def dashboard(_, __):
     return "a kill, an ejection, a drain and their ends; light, dark, phone, desktop; token; lost and found"
 
 
+def sweep_page(_, __):
+    """The page of bench/sweep.sh and the flame graph of bench/profile.sh in Chromium, of canned runs."""
+    need("chromium", "chromium")
+    run([sys.executable, f"{HERE}/sweep_page_test.py"], timeout=300)
+    return "every run in its chart; light, dark, phone"
+
+
 def websocket_backend(scene, base):
     """npm's ws at the backend's own server; nothing of the scene is used."""
     need_module("ws")
@@ -87,7 +94,8 @@ CLIENTS = [("curl", curl_client.drive, 2), ("http.client", python_client.drive, 
            ("h2load --h1", load_tools.h2load, 2), ("ab -k", load_tools.ab, 2), ("hey", load_tools.hey, 2),
            ("node http, undici", node, 2), ("chromium", browser.drive, 2), ("npm ws", websocket, 1),
            ("npm ws, backend", websocket_backend, 1), ("npm ws, chat", chat_ws, 1),
-           ("websockets, chat", chat_websockets, 1), ("chat page", chat_page, 1), ("dashboard", dashboard, 1)]
+           ("websockets, chat", chat_websockets, 1), ("chat page", chat_page, 1), ("dashboard", dashboard, 1),
+           ("sweep page", sweep_page, 1)]
 
 
 def one(name, drive, base_index, seconds):
