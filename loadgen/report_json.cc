@@ -241,7 +241,8 @@ std::string report_json(const RunResult& result) {
   json.field("cpu_us_per_operation", done == 0 ? 0 : result.cpu_seconds * 1e6 / static_cast<double>(done), 2);
   json.field("longest_turn_ms", seconds(result.longest_turn) * 1000, 3);
   json.field("cpu_share", result.generator().cpu_share(), 4);
-  json.field("waited_for_core_share", result.generator().wait_share(), 4);
+  json.field("core_wait_share", result.generator().wait_share(), 4);
+  json.field("core_wait_ms_mean", result.waits.mean_ms(), 3);
   histogram_json(json, "schedule_lag_ms", recorder.schedule_lag_us());
   json.end_object().end_object();
   text += '\n';

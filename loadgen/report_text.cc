@@ -141,10 +141,11 @@ std::string report_text(const RunResult& result) {
     }
     text += '\n';
   }
-  fmt::format_to(
-      out, "generator: {:.2f} s cpu, waited {:.2f} s for a core, longest turn {:.1f} ms, {} connections",
-      result.cpu_seconds, seconds(result.waited), seconds(result.longest_turn) * 1000,
-      result.connections_opened);
+  fmt::format_to(out,
+                 "generator: {:.2f} s cpu, waited {:.2f} s for a core ({:.2f} ms each time), longest turn "
+                 "{:.1f} ms, {} connections",
+                 result.cpu_seconds, seconds(result.waits.waited), result.waits.mean_ms(),
+                 seconds(result.longest_turn) * 1000, result.connections_opened);
   if (recorder.schedule_lag_us().count() > 0) {
     fmt::format_to(out, ", schedule lag p50 {:.2f} p99 {:.2f} max {:.2f} ms",
                    as_ms(recorder.schedule_lag_us().percentile(50)),

@@ -33,15 +33,16 @@ double cpu_seconds() {
   return part(usage.ru_utime) + part(usage.ru_stime);
 }
 
-// How long this thread has waited for a core though it could have run; 0 where the kernel doesn't say.
-Duration waited_for_a_core() {
+// Of this thread, so far.
+CoreWaits core_waits() {
   std::FILE* const file = std::fopen("/proc/thread-self/schedstat", "re");
   if (file == nullptr) return {};
   long long ran = 0;
   long long waited = 0;
-  const bool read = std::fscanf(file, "%lld %lld", &ran, &waited) == 2;
+  unsigned long long times = 0;
+  const bool read = std::fscanf(file, "%lld %lld %llu", &ran, &waited, &times) == 3;
   std::fclose(file);
-  return Duration(read ? waited : 0);
+  return read ? CoreWaits{Duration(waited), times} : CoreWaits{};
 }
 
 std::uint64_t seed_in_force(std::int64_t option) {
@@ -246,7 +247,7 @@ void Run::perform_stage(StageResult& result, std::string_view label, Observation
   result.started_wall_us = wall_now_us();
   const double cpu_before = cpu_seconds();
   observation.begin_stage(result.plan, result.recorder);
-  const Duration waited_before = waited_for_a_core();
+  const CoreWaits waits_before = core_waits();
   if (held_ != nullptr && held_->stage() == result.plan.name) {
     held_began_ = true;
     held_->start();
@@ -254,7 +255,7 @@ void Run::perform_stage(StageResult& result, std::string_view label, Observation
   drive(stage);
   observation.end_stage();
   result.cpu_seconds = cpu_seconds() - cpu_before;
-  result.waited = waited_for_a_core() - waited_before;
+  result.waits = core_waits() - waits_before;
   result.elapsed = stage.ended_at() - stage.started_at();
   result.hit_window = stage.hit_window();
   result.longest_turn = Duration(loop_.counters().turn_ns_max);
@@ -289,7 +290,7 @@ void Run::perform(RunResult& result, Observation& observation) {
     stage.recorder.close();
     result.total.merge(stage.recorder);
     result.cpu_seconds += stage.cpu_seconds;
-    result.waited += stage.waited;
+    result.waits += stage.waits;
     result.connections_opened += stage.connections_opened;
   }
   observation.finish(stop_);

@@ -37,11 +37,11 @@ struct StageResult {
   Duration started_after{};          // behind the start of the first counted stage
   Duration elapsed{};                // to the end of its last operation
   double cpu_seconds = 0;            // the generator's own
-  Duration waited{};                 // of the generator for a core
+  CoreWaits waits;                   // of the generator
   Duration longest_turn{};           // of its loop so far: how late it may have been
   std::uint64_t connections_opened = 0;
 
-  GeneratorUse generator() const { return GeneratorUse{cpu_seconds, elapsed, waited}; }
+  GeneratorUse generator() const { return GeneratorUse{cpu_seconds, elapsed, waits}; }
 };
 
 struct RunResult {
@@ -55,7 +55,7 @@ struct RunResult {
   Duration elapsed{};                // from there to the end of the last operation
   bool interrupted = false;
   double cpu_seconds = 0;  // the generator's own, in the counted stages
-  Duration waited{};       // of the generator for a core, likewise
+  CoreWaits waits;         // of the generator, likewise
   Duration longest_turn{};
   std::uint64_t stray_bytes = 0;
   std::uint64_t connections_opened = 0;
@@ -65,7 +65,7 @@ struct RunResult {
   std::optional<HeldTotals> held;           // with held connections
   std::vector<CountedReason> tls_failures;  // why handshakes failed
 
-  GeneratorUse generator() const { return GeneratorUse{cpu_seconds, elapsed, waited}; }
+  GeneratorUse generator() const { return GeneratorUse{cpu_seconds, elapsed, waits}; }
 };
 
 }  // namespace dlb::loadgen

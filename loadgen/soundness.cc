@@ -12,6 +12,9 @@ constexpr double kLagFloorMs = 10;
 constexpr double kLagShare = 0.1;  // of the p99 latency
 constexpr double kCpuShare = 0.9;
 constexpr Duration kLeastForCpu = std::chrono::seconds(1);
+constexpr double kWaitFloorMs = 2;
+constexpr double kWaitShare = 0.25;  // of the mean latency
+constexpr std::uint64_t kLeastRuns = 50;
 
 double p99_ms(const Histogram& histogram) { return static_cast<double>(histogram.percentile(99)) / 1000; }
 
@@ -32,6 +35,14 @@ std::vector<std::string> invalid_reasons(const Recorder& recorder, const Generat
   if (use.elapsed >= kLeastForCpu && use.cpu_share() > kCpuShare) {
     reasons.push_back(fmt::format("the generator was busy: its thread used {:.0f}% of a core, over {:.0f}%",
                                   100 * use.cpu_share(), 100 * kCpuShare));
+  }
+  const double wait = use.waits.mean_ms();
+  const double mean_ms = latency->mean() / 1000;
+  if (use.elapsed >= kLeastForCpu && use.waits.times_run >= kLeastRuns && latency->count() > 0 &&
+      wait > std::max(kWaitFloorMs, kWaitShare * mean_ms)) {
+    reasons.push_back(fmt::format(
+        "the generator was kept waiting: for a core {:.1f} ms each time, beside a mean latency of {:.1f} ms",
+        wait, mean_ms));
   }
   return reasons;
 }

@@ -155,5 +155,28 @@ TEST_CASE("a run is invalid when its generator was late or busy, and only then")
   CHECK(invalid_reasons(recorder, {1, seconds(10)}).empty());  // a lag of 12 ms does not matter to 200 ms
 }
 
+TEST_CASE("invalid: a generator that was kept waiting for a core, when it mattered") {
+  using std::chrono::seconds;
+  const auto recorder = std::make_unique<Recorder>();
+  OperationResult result;
+  result.backend = Recorder::kNoBackend;
+  result.latency = milliseconds(20);
+  for (int i = 0; i < 100; ++i) {
+    recorder->issued(result.operation_class);
+    recorder->record(result);
+  }
+  const auto reasons = [&](Duration waited, std::uint64_t times, Duration elapsed) {
+    return invalid_reasons(*recorder, {0.1, elapsed, {waited, times}});
+  };
+  CHECK(reasons(milliseconds(600), 100, seconds(2)).size() == 1);  // 6 ms of 20
+  CHECK(reasons(milliseconds(600), 100, seconds(2)).front().find("for a core 6.0 ms each time") !=
+        std::string::npos);
+  CHECK(reasons(milliseconds(400), 100, seconds(2)).empty());         // 4 ms of 20
+  CHECK(reasons(milliseconds(600), 100, milliseconds(900)).empty());  // too short to be judged
+  CHECK(reasons(milliseconds(600), 40, seconds(2)).empty());          // it seldom ran
+  CHECK(reasons(milliseconds(1900), 1000, seconds(2)).empty());       // each time short
+  CHECK(reasons({}, 0, seconds(2)).empty());                          // a kernel that doesn't count
+}
+
 }  // namespace
 }  // namespace dlb::loadgen
