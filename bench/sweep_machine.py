@@ -33,9 +33,9 @@ def pause(seconds):
     threading.Event().wait(seconds)
 
 
-def wait_quiet(bound_percent, within, window=0.5):
+def wait_quiet(bound_percent, within):
     """Until the machine was under the bound for a whole window. (percent in the last window, seconds waited)."""
-    started = time.monotonic()
+    started, window = time.monotonic(), min(0.5, max(0.05, within))
     while True:
         before = machine_ticks()
         pause(window)

@@ -77,13 +77,11 @@ def run_data(record, report):
 def notes_of(comparisons, records):
     """What a reader has to know, each once."""
     notes = []
-    for comparison in comparisons.values():
-        for warning in (comparison or {}).get("warnings", []):
-            if warning not in notes:
-                notes.append(warning)
-        if comparison and comparison.get("by") == "seconds" and (text := "one run a setting: the verdicts go by its seconds and "
-                                                                 "know nothing of what differs from run to run") not in notes:
-            notes.append(text)
+    for comparison in filter(None, comparisons.values()):
+        found = list(comparison.get("warnings", []))
+        if comparison["judged"] and comparison.get("by") == "seconds":
+            found.append("one run a setting: the verdicts go by its seconds and know nothing of what differs from run to run")
+        notes += [note for note in found if note not in notes]
     words = {record["memory_word"] for record in records if record.get("memory_word")}
     return notes + sorted(f"without memory cgroups: {word}" for word in words)
 

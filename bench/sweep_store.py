@@ -6,6 +6,7 @@
   active.json         where the systems of the run that is under way stand, to be cleaned up by whoever comes next
   index.html          the page"""
 
+import fcntl
 import json
 import os
 
@@ -30,6 +31,7 @@ def read_json(path):
 class Store:
     def __init__(self, folder):
         self.folder = os.path.abspath(folder)
+        self.lock = None
 
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
@@ -38,6 +40,11 @@ class Store:
         """Takes the folder for this sweep, which may have begun there; OtherSweep when it holds another one."""
         for name in ("runs", "reports"):
             os.makedirs(self.path(name), exist_ok=True)
+        self.lock = open(self.path(".lock"), "w", encoding="ascii")  # as long as this process lives
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OtherSweep(f"another sweep is at work in {self.folder}") from None
         if os.path.exists(self.path("sweep.json")):
             differing = [key for key in plan if self.plan().get(key) != plan[key]]
             if differing:

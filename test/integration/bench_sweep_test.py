@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from case import Case, main
-from programs import PROGRAMS, ROOT, clean_environment
+from programs import PROGRAMS, ROOT, clean_environment, program, run
 from waiting import TIME_FACTOR, wait_until
 
 sys.path.insert(0, os.path.join(ROOT, "bench"))
@@ -99,6 +99,9 @@ class Plan(Case):
         with open(store.path("runs", "half.json.new"), "w", encoding="ascii") as file:
             file.write('{"id"')  # killed while it was written
         again = Store(store.folder)
+        with self.assertRaisesRegex(OtherSweep, "at work"):
+            again.begin(copy.deepcopy(plan))
+        store.lock.close()
         again.begin(copy.deepcopy(plan))
         self.assertEqual(set(again.records()), {(order[0]["id"], 1), (order[0]["id"], 2)})
         with self.assertRaisesRegex(OtherSweep, "config"):
@@ -162,7 +165,7 @@ class Sweep(Case):
     def sweep(self, out):
         command = [sys.executable, os.path.join(ROOT, "bench", "sweep.py"), "--thresholds", "60,75", "--rounds", "1",
                    "--backends", "1", "--quiet-within", "0", "--out", out, "--load",
-                   "-users 10 -duration 700ms -feed-percent 2 -verify-feed"]
+                   "-users 10 -duration 500ms -feed-percent 2 -verify-feed"]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 env=clean_environment(DLB_PROGRAMS=PROGRAMS, TMPDIR=self.folder))
 
@@ -210,6 +213,26 @@ class Sweep(Case):
         with open(store.path("index.html"), encoding="utf-8") as file:
             self.assertIn("Thresholds of the policy score", file.read())
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("dlb-sweep")], [])
+        self.compared(store, records)
+
+    def compared(self, store, records):
+        """`loadgen compare` by itself, on what the sweep has left."""
+        first, second = (store.path(record["report"]) for record in records)
+        code, out, err = run([program("loadgen"), "compare", first, second])
+        self.assertEqual(code, 0, err)  # too short to be judged
+        self.assertIn("nothing could be judged", out)
+        code, out, _ = run([program("loadgen"), "compare", "-json", f"{first},{first}", f"{first},{first}"])
+        self.assertEqual((code, json.loads(out)["verdict"]), (0, "same"))
+        report = store.report(records[0])
+        for change, word in (({"schema": 1}, "schema 1"), ({"invalid": ["late"]}, "INVALID: late")):
+            other = os.path.join(self.folder, "other.json")
+            with open(other, "w", encoding="utf-8") as file:
+                json.dump({**report, **change}, file)
+            code, _, err = run([program("loadgen"), "compare", first, other])
+            self.assertEqual(code, 2)
+            self.assertIn(word, err)
+        self.assertEqual(run([program("loadgen"), "compare", "--force", first, other])[0], 0)
+        self.assertEqual(run([program("loadgen"), "compare", first])[0], 2)
 
 
 if __name__ == "__main__":
