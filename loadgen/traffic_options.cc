@@ -44,10 +44,12 @@ Result<void> finish_mix(const LoadedOptions& loaded, const Options& options) {
 
 Result<void> finish_held(const LoadedOptions& loaded, Options& options) {
   if (options.held_new_connections == 0) {
-    for (const std::string_view name : {"held-new-stage", "held-new-age"}) {
-      if (loaded.given(name)) return loaded.at(name, "is of held-new-connections, and there are none");
-    }
-    return {};
+    // Not by what was given: the whole table, printed and fed back, gives everything.
+    const std::string_view alone = !options.held_new_stage.empty()                  ? "held-new-stage"
+                                   : options.held_new_age != Options().held_new_age ? "held-new-age"
+                                                                                    : "";
+    if (alone.empty()) return {};
+    return loaded.at(alone, "is of held-new-connections, and there are none");
   }
   std::vector<std::string> names;
   for (const StagePlan& stage : plan_of(options, 0).stages) {

@@ -95,6 +95,7 @@ TEST_CASE("held connections belong to a stage: by number, by name, or the last")
   CHECK(held({"-held-new-stage", "low"}) == "low");
   CHECK(held({"-held-new-stage", "3"}).find("there are 2, from low to high") != std::string::npos);
   CHECK(ask({"-held-new-age", "3s"}).error.find("there are none") != std::string::npos);
+  CHECK(ask({"-held-new-age", "10s", "-held-new-stage", ""}).error.empty());  // as print-config gives them
   CHECK(ask({"-held-new-connections", "1", "-profile", "leaderboard-static", "-held-new-stage", "static-500"})
             .options.held_stage == "static-500");
 }
