@@ -55,7 +55,8 @@ const Profile* find_profile(std::string_view name) {
   return found == kProfiles.end() ? nullptr : found;
 }
 
-std::uint64_t stage_seed(std::uint64_t seed, std::size_t number) { return mix64(seed + number); }
+// Mixed before it is counted up: else stages of neighbouring seeds would send the same messages.
+std::uint64_t stage_seed(std::uint64_t seed, std::size_t number) { return mix64(mix64(seed) + number); }
 
 void add_ladder(RunPlan& plan, const Profile& profile, const Ladder& ladder, const Options& options,
                 std::uint64_t seed) {
