@@ -256,11 +256,15 @@ void Sampler::tell(std::size_t index, Figures figures, std::string_view source) 
   System& system = systems_[index];
   SystemRecord& record = records_[index];
   const TimePoint now = loop_.now();
-  if (record.samples() > 0) {
+  // Samples that came close together are too few steps of the clock apart: the one before still holds.
+  if (record.samples() > 0 && now - system.counted_at < kLeastCpuTime) {
+    at(figures, Figure::ProcessCpuPercent) = at(record.latest(), Figure::ProcessCpuPercent);
+  } else {
     at(figures, Figure::ProcessCpuPercent) =
-        process_cpu_percent(record.latest(), figures, now - system.answered_at);
+        process_cpu_percent(system.counted, figures, now - system.counted_at);
+    system.counted = figures;
+    system.counted_at = now;
   }
-  system.answered_at = now;
   record.set_source(source);
   record.add(seconds(now - origin_), figures);
   row(index, figures, source);

@@ -78,8 +78,9 @@ class Sampler final : public HeapTimerHandler, public SystemQueryOwner {
 
  private:
   struct System {
-    std::unique_ptr<SystemQuery> query;  // null: only the balancer tells of it
-    TimePoint answered_at{};             // of the latest sample, for CPU in between
+    std::unique_ptr<SystemQuery> query;   // null: only the balancer tells of it
+    Figures counted = unknown_figures();  // the sample that CPU is counted from, and its time
+    TimePoint counted_at{};
   };
   struct Candidate {
     BackendPlace place;

@@ -143,9 +143,6 @@ constexpr std::array<SystemColumn, kFigures> kColumns = {{
 static_assert(kColumns[static_cast<std::size_t>(Figure::UptimeSeconds)].name == "uptime_seconds");
 static_assert(kColumns[static_cast<std::size_t>(Figure::Score)].name == "score");
 
-// CPU time is told in steps of 10 ms.
-constexpr Duration kLeastTime = std::chrono::milliseconds(250);
-
 // What is below 0 is not known there.
 double number_at(simdjson::dom::element root, std::string_view pointer) {
   double value = 0;
@@ -177,7 +174,7 @@ Figures unknown_figures() {
 
 double process_cpu_percent(const Figures& before, const Figures& after, Duration between) {
   const double used = at(after, Figure::ProcessCpuSeconds) - at(before, Figure::ProcessCpuSeconds);
-  const bool known = std::isfinite(used) && used >= 0 && between >= kLeastTime;
+  const bool known = std::isfinite(used) && used >= 0 && between >= kLeastCpuTime;
   return known ? 100 * used / seconds(between) : std::numeric_limits<double>::quiet_NaN();
 }
 

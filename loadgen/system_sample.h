@@ -97,6 +97,9 @@ Figures unknown_figures();
 inline double& at(Figures& figures, Figure figure) { return figures[static_cast<std::size_t>(figure)]; }
 inline double at(const Figures& figures, Figure figure) { return figures[static_cast<std::size_t>(figure)]; }
 
+// CPU time is told in steps of 10 ms: two samples that are closer than this say too little.
+inline constexpr Duration kLeastCpuTime = std::chrono::milliseconds(250);
+
 // ProcessCpuPercent of `after`: CPU time of the process between two samples, percent of one core. Unknown
 // when the process was started anew between them, or no time has passed.
 double process_cpu_percent(const Figures& before, const Figures& after, Duration between);
