@@ -92,9 +92,10 @@ $(BUILD)/%.o: %.cc
 	@mkdir -p $(dir $@)
 	$(call COMPILE)
 
-# The pages stand in home_page.cc and dashboard.cc by .incbin, which -MMD does not see.
+# The pages stand in home_page.cc, dashboard.cc and report_html.cc by .incbin, which -MMD does not see.
 $(filter %/home_page.o $(BUILD)/unity/%,$(BACKEND_OBJ)): $(wildcard backend/page/*)
 $(filter %/dashboard.o $(BUILD)/unity/%,$(LB_OBJ)): $(wildcard lb/dashboard/*)
+$(filter %/report_html.o $(BUILD)/unity/%,$(LOADGEN_OBJ)): $(wildcard loadgen/page/*)
 
 # A group whose files do not get along with each other is compiled one by one and put together.
 define compile_group

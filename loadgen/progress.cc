@@ -1,11 +1,11 @@
 #include "loadgen/progress.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <unistd.h>
 
 #include <iterator>
 #include <numeric>
+
+#include "loadgen/panel.h"
 
 namespace dlb::loadgen {
 namespace {
@@ -41,42 +41,45 @@ std::string progress_line(std::string_view stage_name, Duration elapsed, std::ui
   return line;
 }
 
-Progress::Progress(EventLoop& loop, int fd, Duration interval, std::string_view stage_name,
-                   const Stage& stage, Recorder& recorder, std::uint64_t planned)
+Progress::Progress(EventLoop& loop, ProgressScreen& screen, Duration interval, std::string_view label,
+                   const Stage& stage, Recorder& recorder, std::uint64_t planned,
+                   const std::vector<SystemRecord>* systems)
     : timers_(loop),
       tick_(timers_, *this),
       loop_(loop),
-      fd_(fd),
-      terminal_(::isatty(fd) == 1),
+      screen_(screen),
       interval_(interval),
-      stage_name_(stage_name),
+      label_(label),
       stage_(stage),
       recorder_(recorder),
       planned_(planned),
+      systems_(systems),
       latest_(monotonic_now()) {
   tick_.arm_at(latest_ + interval_);
-}
-
-Progress::~Progress() {
-  if (terminal_ && shown_) write("\r\x1b[K");
+  if (screen_.terminal()) show(latest_);
 }
 
 void Progress::on_heap_timer(HeapTimer&) {
   const TimePoint now = loop_.now();
-  std::string line = progress_line(stage_name_, now - stage_.started_at(), stage_.active_users(), recorder_,
-                                   planned_, now - latest_);
-  if (stage_.waiting() > 0) fmt::format_to(std::back_inserter(line), " waiting {}", stage_.waiting());
+  show(now);
   recorder_.reset_interval();
   latest_ = now;
-  write(terminal_ ? "\r" + line + "\x1b[K" : line + "\n");
-  shown_ = true;
   tick_.arm_at(now + interval_);
 }
 
-void Progress::write(std::string_view text) {
-  pollfd writable{fd_, POLLOUT, 0};
-  if (::poll(&writable, 1, 0) != 1 || (writable.revents & POLLOUT) == 0) return;
-  [[maybe_unused]] const auto written = ::write(fd_, text.data(), text.size());
+void Progress::show(TimePoint now) {
+  const bool started = stage_.started_at() != TimePoint{};
+  const Duration elapsed = started ? now - stage_.started_at() : Duration::zero();
+  if (screen_.terminal()) {
+    const PanelView view{label_,   elapsed,          now - latest_, stage_.active_users(),
+                         planned_, stage_.waiting(), &recorder_,    systems_};
+    screen_.show(panel_lines(view, screen_.width()));
+    return;
+  }
+  std::string line =
+      progress_line(label_, elapsed, stage_.active_users(), recorder_, planned_, now - latest_);
+  if (stage_.waiting() > 0) fmt::format_to(std::back_inserter(line), " waiting {}", stage_.waiting());
+  screen_.add_line(line);
 }
 
 }  // namespace dlb::loadgen

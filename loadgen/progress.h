@@ -1,14 +1,16 @@
-// Progress: one line on how the run is going, on standard error each metrics-interval: rewritten in place on
-// a terminal, a line of its own elsewhere. A reader that doesn't keep up makes lines be left out, never the
-// loop wait.
+// Progress: how the run is going, on standard error each metrics-interval: a panel (panel.h) on a terminal, a
+// line elsewhere.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/timer_heap.h"
+#include "loadgen/progress_screen.h"
 #include "loadgen/recorder.h"
 #include "loadgen/stage.h"
+#include "loadgen/system_record.h"
 
 namespace dlb::loadgen {
 
@@ -17,31 +19,31 @@ namespace dlb::loadgen {
 std::string progress_line(std::string_view stage_name, Duration elapsed, std::uint64_t users,
                           const Recorder& recorder, std::uint64_t planned, Duration interval);
 
+// Shows one stage from now until it is destroyed.
 class Progress final : public HeapTimerHandler {
  public:
-  // Writes to `fd`, which it borrows. Shows `stage` from now until it is destroyed.
-  Progress(EventLoop& loop, int fd, Duration interval, std::string_view stage_name, const Stage& stage,
-           Recorder& recorder, std::uint64_t planned);
+  // All that is referred to outlives it; `systems` may be null. `planned` is 0 when it is not known.
+  Progress(EventLoop& loop, ProgressScreen& screen, Duration interval, std::string_view label,
+           const Stage& stage, Recorder& recorder, std::uint64_t planned,
+           const std::vector<SystemRecord>* systems);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  ~Progress();  // clears the line on a terminal
 
   void on_heap_timer(HeapTimer& timer) override;
 
  private:
-  void write(std::string_view text);
+  void show(TimePoint now);
 
   TimerHeap timers_;
   HeapTimer tick_;
   EventLoop& loop_;
-  int fd_;
-  bool terminal_;
-  bool shown_ = false;
+  ProgressScreen& screen_;
   Duration interval_;
-  std::string_view stage_name_;
+  std::string_view label_;
   const Stage& stage_;
   Recorder& recorder_;
   std::uint64_t planned_;
+  const std::vector<SystemRecord>* systems_;
   TimePoint latest_;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "loadgen/run_result.h"
@@ -31,6 +32,8 @@ ExitCode exit_code(const RunResult& result);
 
 std::string report_json(const RunResult& result);
 std::string report_text(const RunResult& result);
+// A self-contained page of it: report_json() and the curves that it leaves out.
+std::string report_html(const RunResult& result, std::string_view report_json);
 std::string summary_header();
 std::string summary_row(const RunResult& result);
 std::string operation_summary_header();

@@ -92,11 +92,17 @@ std::string ResultFiles::finish(const RunResult& result) {
   append(text, "summary", summary_header(), summary_row(result));
   append(text, "operation-summary", operation_summary_header(), operation_summary_rows(result));
   append(text, "header-acceptance", header_acceptance_header(), header_acceptance_rows(result));
-  const std::string json = stem_ + ".json";
-  if (const auto written = write_new_file(json, report_json(result)); written) {
-    text += "report: " + json + "\n";
-  } else {
-    tell(written.error());
+  const std::string report = report_json(result);
+  const std::pair<std::string, std::string> files[] = {
+      {stem_ + ".json", report},
+      {stem_ + "-report.html", report_html(result, report)},
+  };
+  for (const auto& [path, bytes] : files) {
+    if (const auto written = write_new_file(path, bytes); written) {
+      text += "report: " + path + "\n";
+    } else {
+      tell(written.error());
+    }
   }
   return text;
 }

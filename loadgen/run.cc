@@ -116,7 +116,8 @@ Run::Run(const Options& options, std::vector<Target> targets, std::vector<Target
       plan_(plan_of(options, seed_)),
       signals_(loop_, {SIGINT, SIGTERM}, *this),
       context_(loop_, options_.request_timeout, options_.response_read_delay),
-      pool_(context_, pool_capacity(plan_), targets_.size()) {}
+      pool_(context_, pool_capacity(plan_), targets_.size()),
+      screen_(STDERR_FILENO) {}
 
 void Run::on_signal(int signal_number) {
   if (stop_) std::_Exit(128 + signal_number);
@@ -234,14 +235,14 @@ void Run::drive(Stage& stage) {
 void Run::perform_warm_up(const StagePlan& plan) {
   const auto unused = std::make_unique<Recorder>();
   Stage stage(shape(plan), targets_, loop_, pool_, *unused, ledger_);
-  const Progress progress(loop_, STDERR_FILENO, options_.metrics_interval, plan.name, stage, *unused, 0);
+  const Progress progress(loop_, screen_, options_.metrics_interval, plan.name, stage, *unused, 0, nullptr);
   drive(stage);
 }
 
 void Run::perform_stage(StageResult& result, std::string_view label, Observation& observation) {
   Stage stage(shape(result.plan), targets_, loop_, pool_, result.recorder, ledger_);
-  const Progress progress(loop_, STDERR_FILENO, options_.metrics_interval, label, stage, result.recorder,
-                          static_cast<std::uint64_t>(result.plan.requests));
+  const Progress progress(loop_, screen_, options_.metrics_interval, label, stage, result.recorder,
+                          static_cast<std::uint64_t>(result.plan.requests), &observation.sampler().systems());
   const std::uint64_t opened = context_.connections_opened;
   result.ran = true;
   result.started_wall_us = wall_now_us();
@@ -296,6 +297,7 @@ void Run::perform(RunResult& result, Observation& observation) {
   observation.finish(stop_);
   finish_held(result);
   result.tls_failures = context_.tls_failures;
+  screen_.clear();
   result.started_wall_us = result.stages.front().started_wall_us;
   result.longest_turn = Duration(loop_.counters().turn_ns_max);
   result.stray_bytes = context_.stray_bytes;

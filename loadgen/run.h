@@ -16,6 +16,7 @@
 #include "loadgen/observation.h"
 #include "loadgen/options.h"
 #include "loadgen/plan.h"
+#include "loadgen/progress_screen.h"
 #include "loadgen/run_result.h"
 #include "loadgen/stage.h"
 #include "loadgen/target.h"
@@ -65,6 +66,7 @@ class Run final : public SignalHandler {
   std::unique_ptr<ConnectionContext> held_context_;
   std::unique_ptr<HeldConnections> held_;
   bool held_began_ = false;
+  ProgressScreen screen_;
   bool stop_ = false;
 };
 

@@ -64,6 +64,13 @@ def sweep_page(_, __):
     return "every run in its chart; light, dark, phone"
 
 
+def load_report(_, __):
+    """The load generator's page in Chromium; it brings its own balancer and backends."""
+    need("chromium", "chromium")
+    run([sys.executable, f"{HERE}/load_report_test.py"], timeout=300)
+    return "the figures of its JSON, a moment's values; light, dark, phone, desktop"
+
+
 def websocket_backend(scene, base):
     """npm's ws at the backend's own server; nothing of the scene is used."""
     need_module("ws")
@@ -95,7 +102,7 @@ CLIENTS = [("curl", curl_client.drive, 2), ("http.client", python_client.drive, 
            ("node http, undici", node, 2), ("chromium", browser.drive, 2), ("npm ws", websocket, 1),
            ("npm ws, backend", websocket_backend, 1), ("npm ws, chat", chat_ws, 1),
            ("websockets, chat", chat_websockets, 1), ("chat page", chat_page, 1), ("dashboard", dashboard, 1),
-           ("sweep page", sweep_page, 1)]
+           ("sweep page", sweep_page, 1), ("load report", load_report, 1)]
 
 
 def one(name, drive, base_index, seconds):

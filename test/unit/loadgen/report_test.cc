@@ -3,6 +3,9 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "test/support/catch.h"
 
 namespace dlb::loadgen {
@@ -114,6 +117,58 @@ TEST_CASE("the reports of an open run have both latencies, the lag, and why it i
   CHECK(printed.find("\n  from the intended time ") != std::string::npos);
   CHECK(printed.find("\nNOTE: 1 operations were not issued") != std::string::npos);
   CHECK(printed.find("\nINVALID: the generator was late") != std::string::npos);
+}
+
+std::size_t count_of(std::string_view text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST_CASE("the page has the report in it as data that ends no script, and lets nothing be loaded") {
+  OpenRun run;
+  run.result.options.url = {"http://x/</script><script>alert(1)</script>"};
+  const std::string json = report_json(run.result);
+  const std::string page = report_html(run.result, json);
+  CHECK(count_of(page, "</script>") == 2);
+  CHECK(page.find("default-src 'none'") != std::string::npos);
+  CHECK(page.find("frame-ancestors") == std::string::npos);
+  CHECK(count_of(page, "src=") == 0);
+  const std::size_t from = page.find("id=\"data\">") + 10;
+  const std::string data = page.substr(from, page.find("</script>", from) - from);
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  REQUIRE(parser.parse(data).get(root) == simdjson::SUCCESS);
+  CHECK(std::string_view(root["report"]["config"]["url"].at(0)) == run.result.options.url.front());
+  CHECK(std::int64_t(root["report"]["operations"]["message"]["latency_ms"]["count"]) == 100);
+  const simdjson::dom::array curve = root["curves"]["message"];
+  CHECK(curve.size() > 10);
+  CHECK(double(curve.at(0).at(0)) == 0);
+  CHECK(double(curve.at(curve.size() - 1).at(0)) == 100);
+  CHECK(double(curve.at(curve.size() - 1).at(1)) == 20);
+  CHECK(simdjson::dom::array(root["curves"]["feed"]).size() == 0);
+}
+
+TEST_CASE("rows of the files that runs share have the columns of their headers") {
+  OpenRun run;
+  run.add_verification(0);
+  run.result.options.url = {"http://a", "http://b"};
+  run.result.total.close();
+  StageResult stage;
+  stage.plan.name = "measured";
+  stage.recorder = run.result.total;
+  run.result.stages.push_back(stage);
+  const auto fields = [](const std::string& line) {  // one quoted field with one comma in it
+    return std::count(line.begin(), line.end(), ',') - (line.find('"') == std::string::npos ? 0 : 1);
+  };
+  CHECK(fields(summary_row(run.result)) == fields(summary_header()));
+  for (const auto& [header, rows] :
+       {std::pair{operation_summary_header(), operation_summary_rows(run.result)},
+        std::pair{header_acceptance_header(), header_acceptance_rows(run.result)}}) {
+    CHECK(count_of(rows, "\n") >= 1);
+    CHECK(static_cast<std::size_t>(fields(rows)) ==
+          static_cast<std::size_t>(fields(header)) * count_of(rows, "\n"));
+  }
 }
 
 }  // namespace
