@@ -20,7 +20,7 @@ from sweep_store import OtherSweep, Store
 THRESHOLDS = "55,60,65,70,75"
 # 300 closed users on three backends: in-flight, CPU and latency add up to scores about the thresholds.
 LOAD = "-users 300 -feed-percent 1 -verify-feed -max-errors 100%"
-MODES = {"quick": ("-warmup 1s -duration 4s", 3, 3.0), "normal": ("-warmup 2s -duration 15s", 3, 30.0),
+MODES = {"quick": ("-warmup 1s -duration 3s", 3, 3.0), "normal": ("-warmup 2s -duration 15s", 3, 30.0),
          "full": ("-warmup 5s -duration 45s", 7, 120.0)}  # times, rounds, seconds that a quiet machine is waited for
 LEAST_SAME = 0.9  # of the repeats of a self-check
 
@@ -36,7 +36,7 @@ def arguments_of(argv):
     parser.add_argument("--policies", help="these policies instead, by commas")
     parser.add_argument("--baseline", help="what the others are compared with; without it 75, score, or the first")
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--quick", action="store_true", help="under 3 minutes: 3 rounds of 4 s")
+    mode.add_argument("--quick", action="store_true", help="under 3 minutes: 3 rounds of 3 s")
     mode.add_argument("--full", action="store_true", help="7 rounds of 45 s; without either 3 rounds of 15 s")
     mode.add_argument("--plot-only", action="store_true", help="the page and the verdicts again, of what is in --out")
     mode.add_argument("--self-check", type=int, metavar="N", help="N times the same setting under two names: what comes out?")
