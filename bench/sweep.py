@@ -20,7 +20,7 @@ from sweep_store import OtherSweep, Store
 THRESHOLDS = "55,60,65,70,75"
 # 300 closed users on three backends: in-flight, CPU and latency add up to scores about the thresholds.
 LOAD = "-users 300 -feed-percent 1 -verify-feed -max-errors 100%"
-MODES = {"quick": ("-warmup 1s -duration 3s", 3, 3.0), "normal": ("-warmup 2s -duration 15s", 3, 30.0),
+MODES = {"quick": ("-warmup 1s -duration 3s", 3, 1.5), "normal": ("-warmup 2s -duration 15s", 3, 30.0),
          "full": ("-warmup 5s -duration 45s", 7, 120.0)}  # times, rounds, seconds that a quiet machine is waited for
 LEAST_SAME = 0.9  # of the repeats of a self-check
 
