@@ -101,34 +101,49 @@ std::string message_text(std::string_view name, std::string_view id, std::string
   return joined({"dlb-message-v1", name, id, text});
 }
 
-std::string register_request(const RsaPrivateKey& key, std::string_view name, std::string_view timestamp,
-                             std::int64_t after) {
+SignedRegistration sign_registration(const RsaPrivateKey& key, std::string_view name,
+                                     std::string_view timestamp) {
   const auto public_key = RsaPublicKey::parse(key.public_der());
   const std::string fingerprint = public_key ? public_key->fingerprint() : std::string();
+  return {std::string(timestamp), base64_encode(key.sign(register_text(name, timestamp, fingerprint)))};
+}
+
+std::string register_request(const SignedRegistration& signed_one, std::string_view public_key,
+                             std::string_view name, std::int64_t after) {
   std::string out;
   JsonWriter json(out);
   json.begin_object()
       .field("type", "register")
       .field("username", name)
-      .field("public_key", base64_encode(key.public_der()))
-      .field("timestamp", timestamp)
-      .field("signature", base64_encode(key.sign(register_text(name, timestamp, fingerprint))));
+      .field("public_key", public_key)
+      .field("timestamp", signed_one.timestamp)
+      .field("signature", signed_one.signature);
   if (after >= 0) json.field("after_sequence", after);
   json.end_object();
   return out;
 }
 
-std::string message_request(const RsaPrivateKey& key, std::string_view name, std::string_view id,
-                            std::string_view text) {
+std::string register_request(const RsaPrivateKey& key, std::string_view name, std::string_view timestamp,
+                             std::int64_t after) {
+  return register_request(sign_registration(key, name, timestamp), base64_encode(key.public_der()), name,
+                          after);
+}
+
+std::string message_request(std::string_view id, std::string_view text, std::string_view signature) {
   std::string out;
   JsonWriter json(out);
   json.begin_object()
       .field("type", "message")
       .field("message-id", id)
       .field("msg", text)
-      .field("signature", base64_encode(key.sign(message_text(name, id, text))))
+      .field("signature", base64_encode(signature))
       .end_object();
   return out;
+}
+
+std::string message_request(const RsaPrivateKey& key, std::string_view name, std::string_view id,
+                            std::string_view text) {
+  return message_request(id, text, key.sign(message_text(name, id, text)));
 }
 
 std::string history_request(std::int64_t limit, std::int64_t before) {

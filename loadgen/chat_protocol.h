@@ -25,8 +25,20 @@ std::string message_text(std::string_view name, std::string_view id, std::string
 // `after`: resumes behind that sequence; -1: it has seen nothing yet.
 std::string register_request(const RsaPrivateKey& key, std::string_view name, std::string_view timestamp,
                              std::int64_t after);
+// What a registration signs holds for five minutes, wherever it resumes.
+struct SignedRegistration {
+  std::string timestamp;
+  std::string signature;  // base64
+};
+SignedRegistration sign_registration(const RsaPrivateKey& key, std::string_view name,
+                                     std::string_view timestamp);
+// `public_key`: base64.
+std::string register_request(const SignedRegistration& signed_one, std::string_view public_key,
+                             std::string_view name, std::int64_t after);
 std::string message_request(const RsaPrivateKey& key, std::string_view name, std::string_view id,
                             std::string_view text);
+// With a signature of message_text() that was made before, raw.
+std::string message_request(std::string_view id, std::string_view text, std::string_view signature);
 // `before`: the newest below it; 0: the newest of all.
 std::string history_request(std::int64_t limit, std::int64_t before);
 std::string key_request(std::string_view name);

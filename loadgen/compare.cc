@@ -59,9 +59,9 @@ std::vector<ErrorCount> error_seconds(const RunSeries& series) {
   return counts;
 }
 
-class Comparison {
+class Comparer {
  public:
-  Comparison(Runs a, Runs b, const CompareSettings& settings) : a_(a), b_(b), settings_(settings) {
+  Comparer(Runs a, Runs b, const CompareSettings& settings) : a_(a), b_(b), settings_(settings) {
     result_.by_seconds = a.size() == 1 && b.size() == 1;
   }
 
@@ -267,7 +267,7 @@ std::vector<std::string> refusals(std::span<const ComparedRun> runs, std::int64_
 
 CompareResult compare(std::span<const ComparedRun> a, std::span<const ComparedRun> b,
                       const CompareSettings& settings) {
-  return Comparison(a, b, settings).run();
+  return Comparer(a, b, settings).run();
 }
 
 }  // namespace dlb::loadgen

@@ -83,18 +83,19 @@ void DeliveryOracle::sent(const MessageId& id, std::uint64_t content, TimePoint 
   message.intended = intended;
 }
 
-std::uint32_t DeliveryOracle::accepted(const MessageId& id, std::int64_t sequence, std::uint64_t stamp,
-                                       TimePoint now) {
+void DeliveryOracle::accepted(const MessageId& id, std::int64_t sequence, std::uint64_t stamp,
+                              TimePoint now) {
   const std::uint32_t place =
       message_places_.find(hash_of(id), [&](std::uint32_t at) { return messages_[at].id == id; });
   DLB_CHECK(place != HashPlaces::kNone);
   Message& message = messages_[place];
-  if (message.accepted) return 0;
+  if (message.accepted) return;
   message.accepted = true;
   message.accepted_at = now;
   message.stamp = stamp;
   ++accepted_;
-  if (sequence <= 0) return message.before_promise;
+  before_promise_ += message.before_promise;
+  if (sequence <= 0) return;
 
   message.promised = sequence;
   horizon_ = std::max(horizon_, sequence);
@@ -107,7 +108,6 @@ std::uint32_t DeliveryOracle::accepted(const MessageId& id, std::int64_t sequenc
     note(Contradicted, named(id_text(id), sequence), HashPlaces::kNone);
   }
   message.seen = sequence;
-  return message.before_promise;
 }
 
 DeliveryOracle::Row& DeliveryOracle::row_at(const ChatRow& row, std::uint32_t message, bool* fresh) {

@@ -81,9 +81,8 @@ class DeliveryOracle {
 
   // A message of this run is about to be sent. Again under the same id: nothing.
   void sent(const MessageId& id, std::uint64_t content, TimePoint intended);
-  // The server's promise; `sequence` 0 and `stamp` 0 when its answer didn't tell. Gives how many deliveries
-  // came before it. Requires sent().
-  std::uint32_t accepted(const MessageId& id, std::int64_t sequence, std::uint64_t stamp, TimePoint now);
+  // The server's promise; `sequence` 0 and `stamp` 0 when its answer didn't tell. Requires sent().
+  void accepted(const MessageId& id, std::int64_t sequence, std::uint64_t stamp, TimePoint now);
 
   struct Receipt {
     bool ours = false;        // the first delivery of a message of this run on this stream
@@ -98,6 +97,8 @@ class DeliveryOracle {
   void feed_row(const ChatRow& row);
   void feed_done() { feed_read_ = true; }
 
+  // Deliveries that came before their promise.
+  std::uint64_t before_promise() const { return before_promise_; }
   std::int64_t last(std::size_t stream) const { return streams_[stream].cursor.last(); }
   // What each stream must have reached: the highest sequence of a promise or a feed's row.
   std::int64_t horizon() const { return horizon_; }
@@ -149,6 +150,7 @@ class DeliveryOracle {
   HashPlaces row_places_;
   std::uint64_t accepted_ = 0;
   std::uint64_t contradicted_ = 0;
+  std::uint64_t before_promise_ = 0;
   std::int64_t lowest_base_ = 0;
   std::int64_t horizon_ = 0;
   std::int64_t feed_last_ = 0;

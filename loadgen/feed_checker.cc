@@ -50,8 +50,9 @@ struct FeedChecker::ForeignIds {
   std::size_t count = 0;
 };
 
-FeedChecker::FeedChecker(Ledger& ledger)
+FeedChecker::FeedChecker(Ledger& ledger, FeedRowUser* rows)
     : ledger_(ledger),
+      rows_(rows),
       splitter_(*this),
       parser_(std::make_unique<Parser>()),
       foreign_(std::make_unique<ForeignIds>()) {
@@ -75,6 +76,7 @@ bool FeedChecker::on_element(std::string_view json) {
   std::string_view id;
   std::string_view client_name;
   std::string_view text;
+  std::string_view timestamp;
   std::int64_t sequence = 0;
   if (row["message-id"].get_string().get(id) != simdjson::SUCCESS ||
       row["client-name"].get_string().get(client_name) != simdjson::SUCCESS ||
@@ -85,12 +87,16 @@ bool FeedChecker::on_element(std::string_view json) {
   if (row["msg"].get(msg) != simdjson::SUCCESS) return false;
   const bool quarantined = msg.is_null();
   if (!quarantined && msg.get_string().get(text) != simdjson::SUCCESS) return false;
-  check_row(id, !quarantined, content_hash(client_name, text), sequence);
+  const bool stamped = row["timestamp"].get_string().get(timestamp) == simdjson::SUCCESS;
+  const std::uint64_t content = quarantined ? 0 : content_hash(client_name, text);
+  const ChatRow whole{sequence, id, content, stamped ? hash_bytes(timestamp, 0) : 0};
+  check_row(whole, !quarantined);
+  if (rows_ != nullptr) rows_->on_feed_row(whole);
   return true;
 }
 
-void FeedChecker::check_row(std::string_view id, bool readable, std::uint64_t content,
-                            std::int64_t sequence) {
+void FeedChecker::check_row(const ChatRow& row, bool readable) {
+  const auto& [sequence, id, content, stamp] = row;
   FeedFaults& faults = summary_.faults;
   if (summary_.rows > 0 && sequence <= summary_.last_sequence)
     example("out of order", id, ++faults.out_of_order);
@@ -114,7 +120,9 @@ void FeedChecker::check_row(std::string_view id, bool readable, std::uint64_t co
   }
   entry->seen = 1;
   if (entry->promise == Promise::Conflict) return;
-  if (!readable || entry->content != content) example("altered", id, ++faults.altered);
+  const bool promised = entry->sequence == 0 || (!entry->contradicted && entry->sequence == sequence &&
+                                                 (entry->stamp == 0 || stamp == 0 || entry->stamp == stamp));
+  if (!readable || entry->content != content || !promised) example("altered", id, ++faults.altered);
   if (entry->promise == Promise::Accepted) {
     ++summary_.found;
   } else {

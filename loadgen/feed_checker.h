@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "loadgen/delivery_oracle.h"
 #include "loadgen/feed_splitter.h"
 #include "loadgen/ledger.h"
 
@@ -19,7 +20,8 @@ namespace dlb::loadgen {
 struct FeedFaults {
   std::uint64_t lost = 0;          // accepted, not there
   std::uint64_t duplicated = 0;    // rows whose id was there before
-  std::uint64_t altered = 0;       // our id with another client name or text, or undecryptable
+  std::uint64_t altered = 0;       // our id with another client name or text, or undecryptable, or with
+                                   // another sequence or timestamp than an answer promised
   std::uint64_t out_of_order = 0;  // rows whose sequence isn't above the one before
   bool wrong_count = false;
   std::string malformed;  // not empty: the feed isn't what spec B3 says, and how
@@ -41,13 +43,22 @@ struct FeedSummary {
   FeedFaults faults;
 };
 
+// Who wants to see each row that is whole.
+class FeedRowUser {
+ public:
+  virtual void on_feed_row(const ChatRow& row) = 0;
+
+ protected:
+  ~FeedRowUser() = default;
+};
+
 class FeedChecker final : public FeedSink {
  public:
   static constexpr std::size_t kMaxForeign = 16'000'000;
   static constexpr std::size_t kMaxExamples = 10;  // of each kind
 
   // Borrows the ledger and uses its `seen` marks: one checker at a time.
-  explicit FeedChecker(Ledger& ledger);
+  explicit FeedChecker(Ledger& ledger, FeedRowUser* rows = nullptr);
   FeedChecker(const FeedChecker&) = delete;
   FeedChecker& operator=(const FeedChecker&) = delete;
   ~FeedChecker();
@@ -63,10 +74,11 @@ class FeedChecker final : public FeedSink {
   struct Parser;
   struct ForeignIds;
 
-  void check_row(std::string_view id, bool readable, std::uint64_t content, std::int64_t sequence);
+  void check_row(const ChatRow& row, bool readable);
   void example(std::string_view kind, std::string_view id, std::uint64_t count);
 
   Ledger& ledger_;
+  FeedRowUser* rows_;
   FeedSplitter splitter_;
   std::unique_ptr<Parser> parser_;
   std::unique_ptr<ForeignIds> foreign_;

@@ -15,11 +15,14 @@ bool same_message(const Ledger::Entry& a, const Ledger::Entry& b) {
 
 }  // namespace
 
-void Ledger::add(const MessageId& id, std::uint64_t content, Promise promise) {
+void Ledger::add(const MessageId& id, std::uint64_t content, Promise promise, const Acknowledged& told) {
   if (size_ % kChunk == 0) chunks_.push_back(std::make_unique<Entry[]>(kChunk));
-  at(size_++) = Entry{id, content, promise, 0};
+  at(size_++) = Entry{id, content, promise, 0, false, told.sequence, told.stamp};
   if (promise == Promise::Accepted) ++accepted_;
   if (promise == Promise::Ambiguous) ++ambiguous_;
+  if (oracle_ != nullptr && promise == Promise::Accepted) {
+    oracle_->accepted(id, told.sequence, told.stamp, told.at);
+  }
 }
 
 void Ledger::prepare_lookup() {
@@ -46,6 +49,13 @@ void Ledger::join(Entry& first, Entry& again) {
     if (first.promise == Promise::Accepted) --accepted_;
     if (first.promise == Promise::Ambiguous) --ambiguous_;
     first.promise = Promise::Accepted;
+    if (first.sequence == 0) {
+      first.sequence = again.sequence;
+      first.stamp = again.stamp;
+    } else if (again.sequence != 0) {
+      first.contradicted =
+          first.contradicted || first.sequence != again.sequence || first.stamp != again.stamp;
+    }
   }
   again.promise = Promise::Repeated;
 }

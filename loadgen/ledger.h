@@ -1,5 +1,6 @@
-// Ledger: what the run has posted and what the server said to it: 40 bytes a message, never the text. The
-// verifier looks feed rows up in it. Grows in chunks, so that a long run never copies it.
+// Ledger: what the run has posted and what the server said to it: 56 bytes a message, never the text. The
+// verifier looks feed rows up in it; an oracle that watches is told of each message, too. Grows in chunks, so
+// that a long run never copies it.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "common/clock.h"
+#include "loadgen/delivery_oracle.h"
 #include "loadgen/message_id.h"
 
 namespace dlb::loadgen {
@@ -18,16 +21,33 @@ enum class Promise : std::uint8_t {
   Repeated,   // posted before, and one with the entry of that: made by prepare_lookup()
 };
 
+// What an answer told of the row; all 0 when it did not.
+struct Acknowledged {
+  std::int64_t sequence = 0;
+  std::uint64_t stamp = 0;  // hash_bytes() of the timestamp's text
+  TimePoint at{};           // when the answer was there
+};
+
 class Ledger {
  public:
   struct Entry {
     MessageId id;
     std::uint64_t content = 0;  // content_hash()
     Promise promise = Promise::Ambiguous;
-    std::uint8_t seen = 0;  // rows of the feed under check, saturating; the verifier's
+    std::uint8_t seen = 0;      // rows of the feed under check, saturating; the verifier's
+    bool contradicted = false;  // two answers told different things
+    std::int64_t sequence = 0;  // as an answer told; 0: none did
+    std::uint64_t stamp = 0;
   };
 
-  void add(const MessageId& id, std::uint64_t content, Promise promise);
+  // From now on, for the ledger's life; null: nobody.
+  void watch(DeliveryOracle* oracle) { oracle_ = oracle; }
+  // A message is about to be sent, as `intended`.
+  void sent(const MessageId& id, std::uint64_t content, TimePoint intended) {
+    if (oracle_ != nullptr) oracle_->sent(id, content, intended);
+  }
+  // What became of it.
+  void add(const MessageId& id, std::uint64_t content, Promise promise, const Acknowledged& told = {});
 
   // Makes find() work for all entries so far and sets `seen` to 0. Entries of one message become one, with
   // the strongest promise of them. Requires fewer than 2^32 entries.
@@ -48,6 +68,7 @@ class Ledger {
   std::size_t size_ = 0;
   std::uint64_t accepted_ = 0;
   std::uint64_t ambiguous_ = 0;
+  DeliveryOracle* oracle_ = nullptr;
   std::vector<std::uint32_t> places_;  // open addressing, entry + 1, 0 is free; a power of two
 };
 

@@ -4,10 +4,12 @@
 
 #include <csignal>
 #include <cstdio>
+#include <memory>
 #include <string_view>
 
 #include "common/option.h"
 #include "common/signals.h"
+#include "loadgen/chat_load.h"
 #include "loadgen/chat_main.h"
 #include "loadgen/compare_main.h"
 #include "loadgen/options.h"
@@ -63,10 +65,18 @@ int main(int argc, char** argv) {
   if (!sampler_plan) return usage_error(sampler_plan.error().text);
   const auto users = static_cast<std::uint64_t>(dlb::loadgen::plan_of(options, 0).users_max());
   const auto held = static_cast<std::uint64_t>(options.held_new_connections);
-  const auto limit = dlb::loadgen::raise_descriptor_limit(users + held + kSpareDescriptors);
+  const auto limit = dlb::loadgen::raise_descriptor_limit(
+      users + held + dlb::loadgen::chat_sessions(options) + kSpareDescriptors);
   if (!limit) return usage_error(limit.error().text);
 
+  std::unique_ptr<dlb::loadgen::ChatLoad> chat;
+  if (dlb::loadgen::chat_sessions(options) > 0) {
+    auto made = dlb::loadgen::ChatLoad::make(options);
+    if (!made) return usage_error(made.error().text);
+    chat = std::move(*made);
+  }
+
   dlb::loadgen::Run run(options, std::move(*targets), std::move(*verify_targets), std::move(*sampler_plan),
-                        stdout);
+                        stdout, std::move(chat));
   return static_cast<int>(run.execute());
 }

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "loadgen/plan.h"
 #include "loadgen/report_parts.h"
+#include "loadgen/signed_messages.h"
 #include "loadgen/traffic_options.h"
+#include "loadgen/wss_options.h"
 
 namespace dlb::loadgen {
 namespace {
@@ -17,6 +20,9 @@ constexpr std::string_view kArrivals[] = {"even", "poisson"};
 constexpr std::int64_t kDefaultRequests = 10'000;
 constexpr double kMaxOperations = 1e9;
 constexpr double kLeastRate = 0.001;
+constexpr std::int64_t kMaxChatUsers = 20'000;
+constexpr double kChatRate = 10;
+constexpr Duration kChatDuration = std::chrono::seconds(10);
 constexpr double kProfileFeedPercent = 5;
 
 constexpr OptionRow kRows[] = {
@@ -102,8 +108,8 @@ constexpr OptionRow kRows[] = {
              "Local addresses to come from, such as 127.1.0.0/24 or 127.0.0.2-127.0.0.9, several by commas; "
              "user u has the u-th, going round. Empty: the system's choice."}),
     option<&Options::ca>(
-        "ca", {.unit = "path", .help = "https: PEM certificates to believe instead of the system's."}),
-    option<&Options::insecure>("insecure", {.help = "https: believe any certificate."}),
+        "ca", {.unit = "path", .help = "https, wss: PEM certificates to believe instead of the system's."}),
+    option<&Options::insecure>("insecure", {.help = "https, wss: believe any certificate."}),
     option<&Options::response_read_delay>(
         "response-read-delay",
         {.max = hours(1), .help = "Wait this long after a request was sent before reading its response."}),
@@ -143,6 +149,32 @@ constexpr OptionRow kRows[] = {
                                             "errors<0.1%, lost==0: see below. One on errors takes the "
                                             "place of max-errors, one on lost, duplicated or altered "
                                             "switches verify-feed on."}),
+    wss_url_row<Options>("The chat's WebSockets, wss://HOST[:PORT][/PATH], several by commas: chat users are "
+                         "spread over them."),
+    option<&Options::subscribers>(
+        "subscribers",
+        {.min = 0,
+         .max = 20'000,
+         .help = "Chat users beside an HTTP load, who must get each of its messages once and in order."}),
+    option<&Options::publishers>(
+        "publishers",
+        {.min = 0,
+         .max = 20'000,
+         .help = "Profile chat: so many of the users publish, each its share of the rate; 0: one "
+                 "for each 10 messages a second."}),
+    option<&Options::chat_key>(
+        "chat-key",
+        {.unit = "path",
+         .help = "The chat users' key, PKCS#8 in PEM, made on first use: they keep their names, and "
+                 "with the seed their messages. Empty: a new key, so new names."}),
+    option<&Options::reconnect_percent>(
+        "reconnect-percent",
+        {.max = 100,
+         .unit = "percent",
+         .help = "So many of the chat users that don't publish drop once during the run, and resume."}),
+    option<&Options::settle_timeout>(
+        "settle-timeout",
+        {.max = hours(1), .help = "At the end chat users have this time to get what they have not got yet."}),
     option<&Options::metrics_interval>("metrics-interval",
                                        {.min = milliseconds(50),
                                         .max = hours(1),
@@ -200,9 +232,42 @@ Result<ErrorLimit> parse_error_limit(std::string_view text) {
 
 namespace {
 
+Result<void> finish_subscribers(const LoadedOptions& loaded, const Options& options) {
+  if (options.insecure && !options.ca.empty()) return loaded.at("insecure", "makes --ca meaningless");
+  if (options.subscribers > 0 && options.wss_url.empty()) {
+    return loaded.at("subscribers", "wss-url must say where");
+  }
+  if (options.subscribers == 0 && !options.wss_url.empty()) {
+    return loaded.at("wss-url", "subscribers must say how many, or -profile chat");
+  }
+  return {};
+}
+
+// The chat's users are the load: one stage in the open model.
+Result<void> finish_chat_profile(const LoadedOptions& loaded, Options& options) {
+  options.chat = true;
+  if (options.wss_url.empty()) return loaded.at("wss-url", "profile chat needs to know where");
+  if (options.insecure && !options.ca.empty()) return loaded.at("insecure", "makes --ca meaningless");
+  for (const std::string_view name : {"warmup", "feed-percent", "subscribers", "interval-min", "interval-max",
+                                      "connection-mode", "response-read-delay", "stage-issue-timeout"}) {
+    if (loaded.given(name)) return loaded.at(name, "has no meaning with profile chat");
+  }
+  if (options.users > kMaxChatUsers) return loaded.at("users", "of the chat are at most 20000");
+  if (options.publishers > options.users) return loaded.at("publishers", "are users: more than there are");
+  if (options.rate == 0) options.rate = kChatRate;
+  if (options.requests == 0 && options.duration == Duration::zero()) options.duration = kChatDuration;
+  const double intended =
+      options.requests > 0 ? static_cast<double>(options.requests) : options.rate * seconds(options.duration);
+  if (intended > static_cast<double>(SignedMessages::kMax)) {
+    return loaded.at("rate", "is more than can be signed ahead: at most 400000 messages in all");
+  }
+  return {};
+}
+
 // A profile is a benchmark with a name: what makes it what it is stays as it is, or is noted.
 Result<void> finish_profile(const LoadedOptions& loaded, Options& options) {
-  if (options.profile.empty()) return {};
+  if (options.profile.empty()) return finish_subscribers(loaded, options);
+  if (options.profile == kChatProfile) return finish_chat_profile(loaded, options);
   if (!is_profile(options.profile)) {
     return loaded.at("profile", "is one of " + joined_by_commas(profile_names()));
   }
@@ -234,7 +299,7 @@ Result<void> finish_thresholds(const LoadedOptions& loaded, Options& options) {
     }
     if (threshold.quantity == Quantity::Errors && !loaded.given("max-errors")) options.max_errors = "100%";
   }
-  if (need_verification(options.thresholds)) options.verify_feed = true;
+  if (need_verification(options.thresholds, options.chat)) options.verify_feed = true;
   return {};
 }
 

@@ -69,11 +69,18 @@ struct Options {
   std::vector<std::string> fail;         // one threshold each, after finish_options()
   std::string lb_url;                    // of the balancer's own pages; empty: the first url; "none"
   std::vector<std::string> system_urls;  // NAME=URL of the backends; empty: the balancer tells
+  std::vector<std::string> wss_url;      // of the chat
+  std::int64_t subscribers = 0;          // beside an HTTP load
+  std::int64_t publishers = 0;           // of the chat profile's users; 0: as many as the rate needs
+  std::string chat_key;                  // a file; empty: a new key
+  double reconnect_percent = 0;
+  Duration settle_timeout = std::chrono::seconds(10);
   Duration metrics_interval = std::chrono::seconds(1);
   std::string out_dir = "results";
   std::string experiment = "run";
 
   // Made by finish_options().
+  bool chat = false;             // the profile: users of the chat are the load
   bool payload_altered = false;  // of a profile: other operations than it is defined with
   ConnectionMode mode = ConnectionMode::Reuse;
   Arrival arrival_pattern = Arrival::Even;

@@ -125,11 +125,12 @@ std::int64_t RunPlan::users_max() const {
   return most;
 }
 
-bool is_profile(std::string_view name) { return find_profile(name) != nullptr; }
+bool is_profile(std::string_view name) { return name == kChatProfile || find_profile(name) != nullptr; }
 
 std::vector<std::string> profile_names() {
   std::vector<std::string> names;
   for (const Profile& profile : kProfiles) names.emplace_back(profile.name);
+  names.emplace_back(kChatProfile);
   return names;
 }
 

@@ -46,6 +46,9 @@ struct RunPlan {
   std::int64_t users_max() const;
 };
 
+// The profile whose load are users of the chat: it has one plain stage.
+inline constexpr std::string_view kChatProfile = "chat";
+
 bool is_profile(std::string_view name);
 std::vector<std::string> profile_names();
 

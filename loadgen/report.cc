@@ -5,10 +5,12 @@
 
 #include <algorithm>
 
+#include "loadgen/chat_report.h"
+
 namespace dlb::loadgen {
 
 std::vector<ThresholdVerdict> judge_thresholds(const RunResult& result) {
-  Measured measured{result.total, result.elapsed, nullptr};
+  Measured measured{result.total, result.elapsed, nullptr, result.interrupted ? nullptr : result.chat.get()};
   FeedFaults worst;
   if (result.verification && !result.verification->interrupted) {
     const Verification& v = *result.verification;
@@ -17,6 +19,7 @@ std::vector<ThresholdVerdict> judge_thresholds(const RunResult& result) {
       worst.lost = std::max(worst.lost, faults.lost);
       worst.duplicated = std::max(worst.duplicated, faults.duplicated);
       worst.altered = std::max(worst.altered, faults.altered);
+      worst.out_of_order = std::max(worst.out_of_order, faults.out_of_order);
     };
     take(v.feed.summary.faults);
     for (const CheckedFeed& feed : v.backends) {
@@ -39,6 +42,9 @@ std::vector<std::string> failures(const RunResult& result) {
     reasons.push_back(fmt::format("{} answers named another message's id", recorder.mismatched_answers()));
   }
   if (result.verification && !result.verification->passed()) reasons.emplace_back("the feed is not verified");
+  if (result.chat && !result.interrupted) {
+    for (std::string& reason : chat_failures(*result.chat)) reasons.push_back(std::move(reason));
+  }
   for (const ThresholdVerdict& verdict : judge_thresholds(result)) {
     if (!verdict.held) reasons.push_back(fmt::format("{}: {}", verdict.text, value_text(verdict)));
   }
@@ -77,8 +83,9 @@ RunVerdict verdict_of(const RunResult& result) {
 
 ExitCode exit_code(const RunResult& result) {
   if (result.interrupted) return ExitCode::Interrupted;
-  const bool wrong =
-      result.total.mismatched_answers() > 0 || (result.verification && !result.verification->passed());
+  const bool wrong = result.total.mismatched_answers() > 0 ||
+                     (result.verification && !result.verification->passed()) ||
+                     (result.chat && !result.chat->passed());
   if (wrong) return ExitCode::NotVerified;
   if (!invalid_reasons(result).empty()) return ExitCode::Invalid;
   const bool refused = result.leaderboard && !verdict_of(result).promotable();

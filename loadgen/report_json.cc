@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/json_writer.h"
+#include "loadgen/chat_report.h"
 #include "loadgen/report.h"
 #include "loadgen/report_parts.h"
 
@@ -239,6 +240,10 @@ std::string report_json(const RunResult& result) {
   json.end_object();
   held_json(json, result);
   verification_json(json, result);
+  if (result.chat) {
+    json.key("chat");
+    chat_json(json, *result.chat);
+  }
   const std::uint64_t done = recorder.done();
   json.key("generator").begin_object().field("cpu_seconds", result.cpu_seconds, 6);
   json.field("cpu_us_per_operation", done == 0 ? 0 : result.cpu_seconds * 1e6 / static_cast<double>(done), 2);

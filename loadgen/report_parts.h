@@ -22,7 +22,7 @@ inline constexpr std::array kPercentiles = {Percentile{"p50", 50},     Percentil
 inline double as_ms(std::uint64_t us) { return static_cast<double>(us) / 1000; }
 
 inline double per_second(std::uint64_t count, Duration elapsed) {
-  return elapsed > Duration::zero() ? static_cast<double>(count) / seconds(elapsed) : 0;
+  return elapsed > Duration::zero() ? static_cast<double>(count) / dlb::seconds(elapsed) : 0;
 }
 
 inline std::string joined_by_commas(const std::vector<std::string>& parts) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "loadgen/chat_report.h"
 #include "loadgen/report.h"
 #include "loadgen/report_parts.h"
 
@@ -156,6 +157,7 @@ std::string report_text(const RunResult& result) {
     fmt::format_to(out, "no TLS, {} times: {}\n", reason.times, reason.text);
   }
   if (result.held) held_text(text, *result.held);
+  if (result.chat) text += chat_text(*result.chat);
   if (result.verification) {
     fmt::format_to(out, "verification: {} accepted, {} ambiguous\n", result.verification->accepted,
                    result.verification->ambiguous);

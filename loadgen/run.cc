@@ -81,6 +81,14 @@ class Reach final : public ConnectionUser {
 // In a turn each user may give up one connection and open another; those given up go at the turn's end.
 std::size_t pool_capacity(const RunPlan& plan) { return static_cast<std::size_t>(plan.users_max()) * 3 + 16; }
 
+// About how long a stage takes, to spread drops over; where nobody knows, ten seconds.
+Duration span_of(const StagePlan& plan) {
+  if (plan.duration > Duration::zero()) return plan.duration;
+  constexpr double kUnknownSeconds = 10;
+  const double by_rate = plan.rate > 0 ? static_cast<double>(plan.requests) / plan.rate : kUnknownSeconds;
+  return Duration(static_cast<Duration::rep>(by_rate * 1e9));
+}
+
 // A breakpoint has been found: more of the stage's operations failed than its ladder goes on with.
 bool over_stop_share(const StageResult& stage) {
   const auto done = static_cast<double>(stage.recorder.done());
@@ -106,7 +114,7 @@ Result<void> raise_descriptor_limit(std::uint64_t descriptors) {
 }
 
 Run::Run(const Options& options, std::vector<Target> targets, std::vector<Target> verify_targets,
-         SamplerPlan sampler_plan, std::FILE* out)
+         SamplerPlan sampler_plan, std::FILE* out, std::unique_ptr<ChatLoad> chat)
     : options_(options),
       targets_(std::move(targets)),
       verify_targets_(std::move(verify_targets)),
@@ -117,6 +125,7 @@ Run::Run(const Options& options, std::vector<Target> targets, std::vector<Target
       signals_(loop_, {SIGINT, SIGTERM}, *this),
       context_(loop_, options_.request_timeout, options_.response_read_delay),
       pool_(context_, pool_capacity(plan_), targets_.size()),
+      chat_(std::move(chat)),
       screen_(STDERR_FILENO) {}
 
 void Run::on_signal(int signal_number) {
@@ -134,6 +143,8 @@ Result<void> Run::prepare() {
     context_.tls = &*tls_;
   }
   if (auto prepared = prepare_sources(); !prepared) return prepared;
+  // The chat's users say nothing to them.
+  if (options_.chat && !options_.verify_feed) return {};
   if (auto reached = reach_targets(); !reached) return reached;
   if (options_.held_new_connections > 0) prepare_held();
   return {};
@@ -263,6 +274,58 @@ void Run::perform_stage(StageResult& result, std::string_view label, Observation
   result.connections_opened = context_.connections_opened - opened;
 }
 
+Result<void> Run::open_chat() {
+  if (!chat_) return {};
+  auto opened = chat_->open(loop_, ledger_, seed_, stop_);
+  if (!opened) return Error{"the chat: " + opened.error().text};
+  return {};
+}
+
+void Run::perform_chat_stage(StageResult& result, Observation& observation) {
+  ChatStage stage(chat_->stage_shape(), chat_->messages(), loop_, chat_->subscribers(), result.recorder,
+                  ledger_, chat_->result());
+  result.ran = true;
+  result.started_wall_us = wall_now_us();
+  const double cpu_before = cpu_seconds();
+  observation.begin_stage(result.plan, result.recorder);
+  const CoreWaits waits_before = core_waits();
+  stage.start();
+  TimePoint told = stage.started_at();
+  while (!stage.done() && !stop_) {
+    loop_.run_once(kTurn);
+    const Duration since = monotonic_now() - told;
+    if (since < options_.metrics_interval) continue;
+    told += since;
+    const std::string line = progress_line("", told - stage.started_at(), chat_->subscribers().size(),
+                                           result.recorder, chat_->messages().size(), since);
+    std::fprintf(stderr, "%s\n", line.c_str());
+    result.recorder.reset_interval();
+  }
+  if (!stage.done()) stage.abandon();
+  observation.end_stage();
+  result.cpu_seconds = cpu_seconds() - cpu_before;
+  result.waits = core_waits() - waits_before;
+  result.elapsed = stage.ended_at() - stage.started_at();
+  result.longest_turn = Duration(loop_.counters().turn_ns_max);
+  result.connections_opened = chat_->subscribers().size();
+}
+
+// Reads the feeds, and has the oracle judge what chat users got.
+void Run::verify(RunResult& result) {
+  if (chat_) chat_->settle(stop_);
+  if (options_.verify_feed && !stop_) {
+    Verifier verifier(loop_, ledger_, std::max(options_.request_timeout, kLeastVerifyTimeout), stop_,
+                      context_.tls, chat_.get());
+    result.verification = verifier.run(targets_.front(), verify_targets_);
+  }
+  if (!chat_) return;
+  if (result.verification && result.verification->feed.fetched) {
+    chat_->feeds_read();
+    chat_->settle(stop_);
+  }
+  result.chat = chat_->finish(seconds(result.elapsed));
+}
+
 void Run::perform(RunResult& result, Observation& observation) {
   result.leaderboard = plan_.leaderboard;
   result.altered = plan_.altered;
@@ -282,7 +345,12 @@ void Run::perform(RunResult& result, Observation& observation) {
       const std::string label = result.stages.size() == 1
                                     ? std::string()
                                     : fmt::format("{} ({}/{})", stage.plan.name, i + 1, result.stages.size());
-      perform_stage(stage, label, observation);
+      if (chat_) chat_->plan_drops(span_of(stage.plan));
+      if (options_.chat) {
+        perform_chat_stage(stage, observation);
+      } else {
+        perform_stage(stage, label, observation);
+      }
       if (over_stop_share(stage)) stopped_ladder = stage.plan.ladder;
       result.elapsed = stage.started_after + stage.elapsed;
     } else {
@@ -308,6 +376,11 @@ ExitCode Run::execute() {
     std::fprintf(stderr, "loadgen: %s\n", prepared.error().text.c_str());
     return ExitCode::Usage;
   }
+  if (auto opened = open_chat(); !opened && !stop_) {
+    std::fprintf(stderr, "loadgen: %s\n", opened.error().text.c_str());
+    return ExitCode::Usage;
+  }
+  if (stop_) return ExitCode::Interrupted;
   const auto owned = std::make_unique<RunResult>();  // histograms: too large for a stack
   RunResult& result = *owned;
   result.options = options_;
@@ -317,11 +390,7 @@ ExitCode Run::execute() {
   observation.prepare(stop_);
   perform(result, observation);
   pool_.close_idle();
-  if (options_.verify_feed && !stop_) {
-    Verifier verifier(loop_, ledger_, std::max(options_.request_timeout, kLeastVerifyTimeout), stop_,
-                      context_.tls);
-    result.verification = verifier.run(targets_.front(), verify_targets_);
-  }
+  verify(result);
   result.interrupted = stop_;
 
   std::string text = report_text(result);

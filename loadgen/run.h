@@ -10,6 +10,7 @@
 
 #include "common/event_loop.h"
 #include "common/signals.h"
+#include "loadgen/chat_load.h"
 #include "loadgen/connection_pool.h"
 #include "loadgen/held.h"
 #include "loadgen/ledger.h"
@@ -27,7 +28,7 @@ class Run final : public SignalHandler {
  public:
   // SIGINT and SIGTERM must have been blocked. `out`, which is borrowed, gets the report.
   Run(const Options& options, std::vector<Target> targets, std::vector<Target> verify_targets,
-      SamplerPlan sampler_plan, std::FILE* out);
+      SamplerPlan sampler_plan, std::FILE* out, std::unique_ptr<ChatLoad> chat = nullptr);
 
   // Shows progress and start-up errors on standard error.
   ExitCode execute();
@@ -41,6 +42,10 @@ class Run final : public SignalHandler {
   Result<void> reach_targets();
   // Runs the plan's stages, each into its result.
   void perform(RunResult& result, Observation& observation);
+  // Brings the chat users in.
+  Result<void> open_chat();
+  void perform_chat_stage(StageResult& result, Observation& observation);
+  void verify(RunResult& result);
   void perform_warm_up(const StagePlan& plan);
   void perform_stage(StageResult& result, std::string_view label, Observation& observation);
   void drive(Stage& stage);
@@ -61,6 +66,7 @@ class Run final : public SignalHandler {
   std::optional<TlsContext> tls_;
   ConnectionContext context_;
   ConnectionPool pool_;
+  std::unique_ptr<ChatLoad> chat_;  // null without chat users; the ledger tells its oracle
   Ledger ledger_;
   // With held connections. They have a context of their own, since they are in no stage's figures.
   std::unique_ptr<ConnectionContext> held_context_;

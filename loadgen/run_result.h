@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "common/clock.h"
+#include "loadgen/chat_result.h"
 #include "loadgen/held.h"
 #include "loadgen/options.h"
 #include "loadgen/plan.h"
@@ -64,6 +66,7 @@ struct RunResult {
   std::vector<SystemRecord> systems;        // what they said of themselves; the balancer first
   std::optional<HeldTotals> held;           // with held connections
   std::vector<CountedReason> tls_failures;  // why handshakes failed
+  std::unique_ptr<ChatResult> chat;         // null without chat users
 
   GeneratorUse generator() const { return GeneratorUse{cpu_seconds, elapsed, waits}; }
 };

@@ -27,12 +27,16 @@ constexpr std::array kStatistics = {
     Named<Statistic>{"p999", Statistic::P999}, Named<Statistic>{"mean", Statistic::Mean},
     Named<Statistic>{"max", Statistic::Max}};
 constexpr std::array kClasses = {Named<std::optional<OperationClass>>{"post", OperationClass::Message},
+                                 Named<std::optional<OperationClass>>{"ack", OperationClass::Message},
                                  Named<std::optional<OperationClass>>{"feed", OperationClass::Feed},
                                  Named<std::optional<OperationClass>>{"all", std::nullopt}};
-constexpr std::array kQuantities = {
-    Named<Quantity>{"errors", Quantity::Errors}, Named<Quantity>{"lost", Quantity::Lost},
-    Named<Quantity>{"duplicated", Quantity::Duplicated}, Named<Quantity>{"altered", Quantity::Altered},
-    Named<Quantity>{"rate", Quantity::Rate}};
+constexpr std::array kQuantities = {Named<Quantity>{"errors", Quantity::Errors},
+                                    Named<Quantity>{"lost", Quantity::Lost},
+                                    Named<Quantity>{"duplicated", Quantity::Duplicated},
+                                    Named<Quantity>{"altered", Quantity::Altered},
+                                    Named<Quantity>{"reordered", Quantity::Reordered},
+                                    Named<Quantity>{"missed", Quantity::Missed},
+                                    Named<Quantity>{"rate", Quantity::Rate}};
 // The longer ones first: `<=` is not `<`.
 constexpr std::array kComparisons = {
     Named<Comparison>{"<=", Comparison::AtMost}, Named<Comparison>{">=", Comparison::AtLeast},
@@ -115,8 +119,8 @@ class ThresholdParser {
     }
     return error(
         from,
-        "a metric is expected: p50 p90 p95 p99 p999 mean max of (post), (feed) or (all), errors, lost, "
-        "duplicated, altered, rate, or the name of a bucket");
+        "a metric is expected: p50 p90 p95 p99 p999 mean max of (post), (ack), (feed), (all) or (fanout), "
+        "errors, lost, duplicated, altered, reordered, missed, rate, or the name of a bucket");
   }
 
   Result<void> parse_class(Threshold& threshold) {
@@ -125,7 +129,14 @@ class ThresholdParser {
     ++at_;
     skip_blanks();
     const std::size_t from = at_;
-    const auto row = row_named(kClasses, word());
+    const std::string_view name = word();
+    const auto row = row_named(kClasses, name);
+    skip_blanks();
+    if (name == "fanout" && at_ < text_.size() && text_[at_] == ')') {
+      threshold.fanout = true;
+      ++at_;
+      return {};
+    }
     if (row == kClasses.end()) return error(from, "post, feed or all is expected");
     threshold.operation_class = row->value;
     skip_blanks();
@@ -191,7 +202,12 @@ double statistic_ms(const Histogram& histogram, Statistic statistic) {
   return static_cast<double>(histogram.max()) / 1000;
 }
 
-std::optional<double> latency_ms(const Threshold& threshold, const Recorder& recorder) {
+std::optional<double> latency_ms(const Threshold& threshold, const Recorder& recorder,
+                                 const ChatResult* chat) {
+  if (threshold.fanout) {
+    if (chat == nullptr || chat->fanout_us.count() == 0) return std::nullopt;
+    return statistic_ms(chat->fanout_us, threshold.statistic);
+  }
   const auto joined = std::make_unique<Histogram>();
   for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
     if (threshold.operation_class.value_or(which) != which) continue;
@@ -210,13 +226,17 @@ std::optional<double> count_or_share(std::uint64_t count, std::uint64_t whole, b
 
 std::optional<double> value_of(const Threshold& threshold, const Measured& measured) {
   const Recorder& recorder = measured.recorder;
-  const auto fault = [&](std::uint64_t FeedFaults::*member) -> std::optional<double> {
-    if (measured.faults == nullptr) return std::nullopt;
-    return static_cast<double>(measured.faults->*member);
+  const auto fault = [&](std::uint64_t FeedFaults::*member,
+                         std::uint64_t StreamFaults::*streams = nullptr) -> std::optional<double> {
+    const bool by_streams = streams != nullptr && measured.chat != nullptr;
+    if (measured.faults == nullptr && !by_streams) return std::nullopt;
+    std::uint64_t sum = measured.faults == nullptr ? 0 : measured.faults->*member;
+    if (by_streams) sum += measured.chat->delivery.faults().*streams;
+    return static_cast<double>(sum);
   };
   switch (threshold.quantity) {
     case Quantity::Latency:
-      return latency_ms(threshold, recorder);
+      return latency_ms(threshold, recorder, measured.chat);
     case Quantity::Errors:
       return count_or_share(recorder.failed(), recorder.done(), threshold.share);
     case Quantity::Bucket:
@@ -224,9 +244,14 @@ std::optional<double> value_of(const Threshold& threshold, const Measured& measu
     case Quantity::Lost:
       return fault(&FeedFaults::lost);
     case Quantity::Duplicated:
-      return fault(&FeedFaults::duplicated);
+      return fault(&FeedFaults::duplicated, &StreamFaults::duplicated);
     case Quantity::Altered:
-      return fault(&FeedFaults::altered);
+      return fault(&FeedFaults::altered, &StreamFaults::altered);
+    case Quantity::Reordered:
+      return fault(&FeedFaults::out_of_order, &StreamFaults::reordered);
+    case Quantity::Missed:
+      if (measured.chat == nullptr) return std::nullopt;
+      return static_cast<double>(measured.chat->delivery.faults().missed);
     case Quantity::Rate:
       break;
   }
@@ -262,10 +287,11 @@ Result<std::vector<Threshold>> parse_thresholds(std::string_view text) {
   return ThresholdParser(text).parse();
 }
 
-bool need_verification(const std::vector<Threshold>& thresholds) {
-  return std::any_of(thresholds.begin(), thresholds.end(), [](const Threshold& threshold) {
-    return threshold.quantity == Quantity::Lost || threshold.quantity == Quantity::Duplicated ||
-           threshold.quantity == Quantity::Altered;
+bool need_verification(const std::vector<Threshold>& thresholds, bool subscribers) {
+  return std::any_of(thresholds.begin(), thresholds.end(), [&](const Threshold& threshold) {
+    const bool of_both = threshold.quantity == Quantity::Duplicated ||
+                         threshold.quantity == Quantity::Altered || threshold.quantity == Quantity::Reordered;
+    return threshold.quantity == Quantity::Lost || (of_both && !subscribers);
   });
 }
 

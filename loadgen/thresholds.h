@@ -3,12 +3,14 @@
 //
 //   list       := threshold { ("," | ";") threshold }
 //   threshold  := metric ("<" | "<=" | ">" | ">=" | "==") value
-//   metric     := statistic "(" ("post" | "feed" | "all") [ "," "intended" ] ")"
+//   metric     := statistic "(" ("post" | "ack" | "feed" | "all") [ "," "intended" ] ")"
 //                                                                     of ok operations; value: 50ms, 1.5s;
 //                                                                     "intended": from the intended time
+//               | statistic "(" "fanout" ")"                         deliveries, from the intended time
 //               | "errors"                                            3 of them, or 0.1% of those done
 //               | "ok" | "other_2xx" | "5xx" | "time_out" | …         a bucket: a number, or % of the plan
-//               | "lost" | "duplicated" | "altered"                   messages of the worst feed: a number
+//               | "lost" | "duplicated" | "altered" | "reordered"     messages of the worst feed and of all
+//               | "missed"                                            subscribers: a number
 //               | "rate"                                              ok operations a second
 //   statistic  := "p50" | "p90" | "p95" | "p99" | "p999" | "mean" | "max"
 //
@@ -23,6 +25,7 @@
 
 #include "common/clock.h"
 #include "common/result.h"
+#include "loadgen/chat_result.h"
 #include "loadgen/feed_checker.h"
 #include "loadgen/recorder.h"
 
@@ -32,7 +35,17 @@ class JsonWriter;
 
 namespace dlb::loadgen {
 
-enum class Quantity : std::uint8_t { Latency, Errors, Bucket, Lost, Duplicated, Altered, Rate };
+enum class Quantity : std::uint8_t {
+  Latency,
+  Errors,
+  Bucket,
+  Lost,
+  Duplicated,
+  Altered,
+  Reordered,
+  Missed,
+  Rate
+};
 enum class Statistic : std::uint8_t { P50, P90, P95, P99, P999, Mean, Max };
 enum class Comparison : std::uint8_t { Less, AtMost, Greater, AtLeast, Equal };
 
@@ -42,6 +55,7 @@ struct Threshold {
   Statistic statistic = Statistic::P99;           // of Latency
   std::optional<OperationClass> operation_class;  // of Latency; both without
   bool intended = false;                          // of Latency: from the intended time (open model)
+  bool fanout = false;                            // of Latency: of the deliveries to subscribers
   Bucket bucket = Bucket::Ok;                     // of Bucket
   Comparison comparison = Comparison::Less;
   double limit = 0;    // milliseconds, a number, or percent
@@ -52,13 +66,15 @@ struct Threshold {
 Result<std::vector<Threshold>> parse_thresholds(std::string_view text);
 
 // Whether any of them needs the feed to be read.
-bool need_verification(const std::vector<Threshold>& thresholds);
+// Subscribers alone tell of all but what is lost.
+bool need_verification(const std::vector<Threshold>& thresholds, bool subscribers = false);
 
 // What a run has measured. `faults` are the worst of all feeds, null when one of them could not be read.
 struct Measured {
   const Recorder& recorder;
   Duration elapsed{};
   const FeedFaults* faults = nullptr;
+  const ChatResult* chat = nullptr;  // null without subscribers
 };
 
 struct ThresholdVerdict {

@@ -47,8 +47,10 @@ class Digest {
 // One GET /feed into a checker and a digest.
 class FeedFetch final : public ConnectionUser {
  public:
-  FeedFetch(ConnectionContext& context, const Target& target, Ledger& ledger)
-      : request_(target.host, target.base_path, false), checker_(ledger), connection_(context, *this, {}) {
+  FeedFetch(ConnectionContext& context, const Target& target, Ledger& ledger, FeedRowUser* rows)
+      : request_(target.host, target.base_path, false),
+        checker_(ledger, rows),
+        connection_(context, *this, {}) {
     const int err = connection_.connect(target);
     if (err != 0) on_end(connection_, ExchangeEnd::ConnectFailed, err);
   }
@@ -120,7 +122,7 @@ CheckedFeed Verifier::check(const Target& target) {
     ConnectionContext context(loop_, idle_timeout_, Duration::zero());
     context.deadline_is_idle_time = true;
     context.tls = tls_;
-    FeedFetch fetch(context, target, ledger_);
+    FeedFetch fetch(context, target, ledger_, rows_);
     while (!fetch.done() && !stop_) loop_.run_once(kTurn);
     if (!fetch.done()) break;
     feed = fetch.result(target);

@@ -38,10 +38,11 @@ struct Verification {
 class Verifier {
  public:
   // `stop` is looked at between turns: true ends the verification as interrupted.
-  // `tls`: for https targets; may be null without; borrowed.
+  // `tls`: for https targets; may be null without; borrowed. `rows`, if not null, gets the rows of each feed
+  // that is read.
   Verifier(EventLoop& loop, Ledger& ledger, Duration idle_timeout, const bool& stop,
-           const TlsContext* tls = nullptr)
-      : loop_(loop), ledger_(ledger), idle_timeout_(idle_timeout), stop_(stop), tls_(tls) {}
+           const TlsContext* tls = nullptr, FeedRowUser* rows = nullptr)
+      : loop_(loop), ledger_(ledger), idle_timeout_(idle_timeout), stop_(stop), tls_(tls), rows_(rows) {}
 
   Verification run(const Target& target, const std::vector<Target>& backends);
 
@@ -54,6 +55,7 @@ class Verifier {
   Duration idle_timeout_;
   const bool& stop_;
   const TlsContext* tls_;
+  FeedRowUser* rows_;
 };
 
 }  // namespace dlb::loadgen

@@ -1,7 +1,7 @@
 #include "loadgen/virtual_user.h"
 
 #include <array>
-#include <cstring>
+#include <charconv>
 
 #include "common/check.h"
 #include "loadgen/hash.h"
@@ -19,6 +19,12 @@ std::string_view answering_backend(const HeaderFields& fields) {
   if (!by_balancer.empty()) return by_balancer;
   const HeaderField* by_backend = fields.find("X-Backend");
   return by_backend == nullptr ? std::string_view() : by_backend->value;
+}
+
+// What follows `key`; empty when it isn't there.
+std::string_view behind(std::string_view text, std::string_view key) {
+  const std::size_t at = text.find(key);
+  return at == std::string_view::npos ? std::string_view() : text.substr(at + key.size());
 }
 
 }  // namespace
@@ -72,6 +78,7 @@ void VirtualUser::begin() {
   status_ = 0;
   backend_ = Recorder::kNoBackend;
   body_bytes_ = 0;
+  told_ = {};
   stage_.recorder().issued(class_);
 
   Connection* connection = stage_.pool().get(connection_);  // of its own, if it keeps one
@@ -111,6 +118,7 @@ void VirtualUser::on_connected(Connection& connection) {
 void VirtualUser::send(Connection& connection) {
   state_ = State::Exchanging;
   const std::string_view request = stage_.request(stage_.target_of(number_), index_, class_, id_, content_);
+  if (class_ == OperationClass::Message) stage_.ledger().sent(id_, content_, monotonic_now());
   connection.send(request, class_ == OperationClass::Message ? HttpMethod::Post : HttpMethod::Get);
 }
 
@@ -125,19 +133,22 @@ void VirtualUser::on_body(Connection&, std::string_view bytes) {
   body_bytes_ += bytes.size();
 }
 
-// An answer that names another message's id means that responses were mixed up on the way. Only the first
-// piece of a body is looked at: an answer is small.
+// An answer that names another message's id means that responses were mixed up on the way. What it tells of
+// the row must be what the feed shows. Only the first piece of a body is looked at: an answer is small.
 void VirtualUser::check_answer(std::string_view body) {
-  static constexpr std::string_view kKey = "\"message-id\":\"";
-  const void* found = ::memmem(body.data(), body.size(), kKey.data(), kKey.size());
-  if (found == nullptr) return;
-  const auto at = static_cast<std::size_t>(static_cast<const char*>(found) - body.data()) + kKey.size();
-  if (body.size() - at < kMessageIdChars) return;
+  const std::string_view id = behind(body, "\"message-id\":\"").substr(0, kMessageIdChars);
+  if (id.size() < kMessageIdChars) return;
   std::array<char, kMessageIdChars> expected{};
   write_message_id(id_, expected.data());
-  if (body.substr(at, kMessageIdChars) != std::string_view(expected.data(), expected.size())) {
-    stage_.recorder().mismatched_answer();
-  }
+  if (id != std::string_view(expected.data(), expected.size())) stage_.recorder().mismatched_answer();
+
+  const std::string_view number = behind(body, "\"sequence\":");
+  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), told_.sequence);
+  // Cut off behind its digits, it may be a part of the number.
+  if (problem != std::errc() || end == number.data() + number.size()) told_.sequence = 0;
+  const std::string_view timestamp = behind(body, "\"timestamp\":\"");
+  const std::size_t quote = timestamp.find('"');
+  if (quote != std::string_view::npos) told_.stamp = hash_bytes(timestamp.substr(0, quote), 0);
 }
 
 void VirtualUser::on_end(Connection& connection, ExchangeEnd end, int err) {
@@ -211,7 +222,8 @@ void VirtualUser::note_in_ledger(const OperationResult& result) {
   Promise promise = Promise::Ambiguous;
   if (result.bucket == Bucket::Ok) promise = Promise::Accepted;
   if (result.bucket == Bucket::ClientError && result.status == 409) promise = Promise::Conflict;
-  stage_.ledger().add(id_, content_, promise);
+  told_.at = monotonic_now();
+  stage_.ledger().add(id_, content_, promise, told_);
 }
 
 void VirtualUser::finish() {

@@ -13,6 +13,7 @@
 #include "common/rng.h"
 #include "common/timer_heap.h"
 #include "loadgen/connection.h"
+#include "loadgen/ledger.h"
 #include "loadgen/message_id.h"
 #include "loadgen/recorder.h"
 
@@ -77,6 +78,7 @@ class VirtualUser final : public ConnectionUser, public HeapTimerHandler {
   std::uint64_t body_bytes_ = 0;
   std::uint64_t content_ = 0;  // content_hash() of the message under way
   MessageId id_;
+  Acknowledged told_;  // by the answer under way
   TimePoint connect_began_{};
   TimePoint intended_{};  // open model: when the operation under way was to begin
 };

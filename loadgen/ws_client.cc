@@ -36,8 +36,14 @@ std::string close_text(std::uint16_t code, std::string_view reason) {
 WsClientTimers::WsClientTimers(EventLoop& loop)
     : steps(loop, WsClient::kStepTimeout), silences(loop, WsClient::kSilence) {}
 
-WsClient::WsClient(EventLoop& loop, WsClientTimers& timers, const TlsContext* tls, WsClientUser& user)
-    : loop_(loop), timers_(timers), tls_(tls), user_(user), decoder_(fresh_decoder()) {}
+WsClient::WsClient(EventLoop& loop, WsClientTimers& timers, const TlsContext* tls, WsClientUser& user,
+                   std::size_t read_bytes)
+    : loop_(loop),
+      timers_(timers),
+      tls_(tls),
+      user_(user),
+      decoder_(fresh_decoder()),
+      read_bytes_(read_bytes) {}
 
 std::string WsClient::what(std::string_view step) const { return std::string(step) + " " + url_.authority; }
 
@@ -56,7 +62,7 @@ Result<void> WsClient::open(const WsUrl& url) {
   }
   ++connection_;
   state_ = State::Connecting;
-  input_.resize(kReadBytes);
+  input_.resize(read_bytes_);
   input_bytes_ = scanned_ = 0;
   message_.clear();
   unsent_.clear();

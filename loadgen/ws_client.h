@@ -51,11 +51,14 @@ struct WsClientTimers {
 class WsClient final : public EventHandler, public TimerHandler {
  public:
   static constexpr std::uint64_t kMaxMessageBytes = 4 * 1024 * 1024;
+  static constexpr std::size_t kReadBytes = 64 * 1024;
   static constexpr Duration kStepTimeout = std::chrono::seconds(10);
   static constexpr Duration kSilence = std::chrono::seconds(40);  // servers ping each 25 s
 
   // `tls`: for wss://, may be null without. All outlive the client.
-  WsClient(EventLoop& loop, WsClientTimers& timers, const TlsContext* tls, WsClientUser& user);
+  // `read_bytes`: kept by each that is open; an upgrade's head must fit.
+  WsClient(EventLoop& loop, WsClientTimers& timers, const TlsContext* tls, WsClientUser& user,
+           std::size_t read_bytes = kReadBytes);
   WsClient(const WsClient&) = delete;
   WsClient& operator=(const WsClient&) = delete;
   ~WsClient() { drop(); }
@@ -96,7 +99,6 @@ class WsClient final : public EventHandler, public TimerHandler {
   std::string what(std::string_view step) const;
 
   static constexpr int kReadsPerTurn = 8;
-  static constexpr std::size_t kReadBytes = 64 * 1024;
 
   EventLoop& loop_;
   WsClientTimers& timers_;
@@ -112,6 +114,7 @@ class WsClient final : public EventHandler, public TimerHandler {
   Transport transport_;
   std::string key_;
   WsDecoder decoder_;
+  std::size_t read_bytes_;
   std::vector<char> input_;  // the part of it that is not decoded yet stands at its begin
   std::size_t input_bytes_ = 0;
   std::size_t scanned_ = 0;
