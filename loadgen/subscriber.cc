@@ -79,7 +79,7 @@ void Subscriber::on_ws_open() {
 }
 
 void Subscriber::on_ws_end(const WsClientEnd& end) {
-  if (was_live_) {
+  if (was_live_ && state_ != State::Connecting) {  // an attempt to come back that failed is none
     ++all_.result().lost_connections;
     if (end.code == ws_close::kTryLater) ++all_.result().slow_closes;
   }
