@@ -24,6 +24,18 @@ constexpr std::int64_t kMaxChatUsers = 20'000;
 constexpr double kChatRate = 10;
 constexpr Duration kChatDuration = std::chrono::seconds(10);
 constexpr double kProfileFeedPercent = 5;
+constexpr std::string_view kOfTheProfile[] = {"users", "duration", "rate", "warmup"};
+constexpr std::string_view kAltersProfile[] = {"feed-percent",
+                                               "message-min",
+                                               "message-max",
+                                               "interval-min",
+                                               "interval-max",
+                                               "connection-mode",
+                                               "response-read-delay",
+                                               "duplicate-percent",
+                                               "requests-per-connection",
+                                               "slow-reader-percent",
+                                               "ramp-up"};
 
 constexpr OptionRow kRows[] = {
     option<&Options::url>(
@@ -271,14 +283,16 @@ Result<void> finish_profile(const LoadedOptions& loaded, Options& options) {
   if (!is_profile(options.profile)) {
     return loaded.at("profile", "is one of " + joined_by_commas(profile_names()));
   }
-  for (const std::string_view name : {"users", "duration", "rate", "warmup"}) {
-    if (loaded.given(name)) return loaded.at(name, "is the profile's: leave one of the two out");
-  }
-  for (const std::string_view name :
-       {"feed-percent", "message-min", "message-max", "interval-min", "interval-max", "connection-mode",
-        "response-read-delay", "duplicate-percent", "requests-per-connection", "slow-reader-percent",
-        "ramp-up"}) {
-    options.payload_altered = options.payload_altered || loaded.given(name);
+  // By value, not by what was given: the whole table, printed and fed back, gives everything.
+  Options as_defined;
+  if (loaded.given("feed-percent")) as_defined.feed_percent = kProfileFeedPercent;
+  for (const ChangedOption& changed : changed_options(kOptionTable, as_defined, options)) {
+    if (std::ranges::find(kOfTheProfile, changed.name) != std::end(kOfTheProfile)) {
+      return loaded.at(changed.name, "is the profile's: leave one of the two out");
+    }
+    if (std::ranges::find(kAltersProfile, changed.name) != std::end(kAltersProfile)) {
+      options.payload_altered = true;
+    }
   }
   if (!loaded.given("feed-percent")) options.feed_percent = kProfileFeedPercent;
   if (!loaded.given("verify-feed")) options.verify_feed = true;

@@ -4,6 +4,7 @@
 
 #include "loadgen/options.h"
 #include "test/support/catch.h"
+#include "test/support/temp_dir.h"
 
 namespace dlb::loadgen {
 namespace {
@@ -79,6 +80,31 @@ TEST_CASE("stages: what can't be is refused beforehand") {
   CHECK(ask({"-stages", "feed-percent=60 duration=1s", "-duplicate-percent", "50"}).error.find("over 100") !=
         std::string::npos);
   CHECK(ask({"-stages", "rate=5 duration=1s", "-fail", "p99(post,intended)<1s"}).error.empty());
+}
+
+TEST_CASE("a profile's configuration, printed and fed back, is the same run") {
+  const auto again = [](std::vector<const char*> arguments) {
+    Asked first = ask(std::move(arguments));
+    REQUIRE(first.error.empty());
+    const test::TempDir folder;
+    const std::string path = folder.write("printed.toml", print_config(kOptionTable, first.options));
+    Asked second = ask({"-c", path.c_str()});
+    CHECK(second.error.empty());
+    CHECK(changed_options(kOptionTable, first.options, second.options).empty());
+    CHECK(second.options.payload_altered == first.options.payload_altered);
+    CHECK(second.options.mode == first.options.mode);
+    return second.options;
+  };
+  CHECK_FALSE(again({"-profile", "leaderboard-static"}).payload_altered);
+  CHECK(again({"-profile", "leaderboard-static", "-message-max", "100"}).payload_altered);
+  CHECK(again({"-profile", "leaderboard-static", "-feed-percent", "0"}).payload_altered);
+  CHECK(again({"-profile", "stress-static", "-verify-feed=false"}).verify_feed == false);
+  CHECK(ask({"-profile", "stress-static", "-users", "100"}).error.empty());  // nothing is asked for
+  for (const auto& [name, value] : {std::pair("-users", "7"), std::pair("-duration", "1s"),
+                                    std::pair("-rate", "5"), std::pair("-warmup", "1s")}) {
+    CHECK(ask({"-profile", "stress-static", name, value}).error ==
+          "-" + std::string(name) + ": is the profile's: leave one of the two out");
+  }
 }
 
 TEST_CASE("held connections belong to a stage: by number, by name, or the last") {
