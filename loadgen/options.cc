@@ -25,6 +25,9 @@ constexpr double kChatRate = 10;
 constexpr Duration kChatDuration = std::chrono::seconds(10);
 constexpr double kProfileFeedPercent = 5;
 constexpr std::string_view kOfTheProfile[] = {"users", "duration", "rate", "warmup"};
+constexpr std::string_view kNotOfChat[] = {
+    "warmup",       "feed-percent",    "subscribers",         "interval-min",
+    "interval-max", "connection-mode", "response-read-delay", "stage-issue-timeout"};
 constexpr std::string_view kAltersProfile[] = {"feed-percent",
                                                "message-min",
                                                "message-max",
@@ -260,9 +263,11 @@ Result<void> finish_chat_profile(const LoadedOptions& loaded, Options& options) 
   options.chat = true;
   if (options.wss_url.empty()) return loaded.at("wss-url", "profile chat needs to know where");
   if (options.insecure && !options.ca.empty()) return loaded.at("insecure", "makes --ca meaningless");
-  for (const std::string_view name : {"warmup", "feed-percent", "subscribers", "interval-min", "interval-max",
-                                      "connection-mode", "response-read-delay", "stage-issue-timeout"}) {
-    if (loaded.given(name)) return loaded.at(name, "has no meaning with profile chat");
+  Options defaults;
+  for (const ChangedOption& changed : changed_options(kOptionTable, defaults, options)) {
+    if (std::ranges::find(kNotOfChat, changed.name) != std::end(kNotOfChat)) {
+      return loaded.at(changed.name, "has no meaning with profile chat");
+    }
   }
   if (options.users > kMaxChatUsers) return loaded.at("users", "of the chat are at most 20000");
   if (options.publishers > options.users) return loaded.at("publishers", "are users: more than there are");
