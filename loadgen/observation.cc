@@ -61,7 +61,8 @@ void Observation::begin_stage(const StagePlan& plan, Recorder& recorder) {
 }
 
 void Observation::end_stage() {
-  result_.series.end_stage(monotonic_now() - origin_);
+  ended_ = monotonic_now() - origin_;
+  result_.series.end_stage(ended_);
   sampler_.set_stage("");
 }
 
@@ -71,7 +72,7 @@ void Observation::on_issued() {
 }
 
 void Observation::finish(const bool& stop) {
-  result_.series.finish(monotonic_now() - origin_);
+  result_.series.finish(ended_);  // a cool-down has no rows
   result_.series.set_sink(nullptr);
   sampler_.finish(stop);
   result_.systems = sampler_.systems();

@@ -54,6 +54,7 @@ class Observation final : public RecorderHook {
   ResultFiles files_;
   Sampler sampler_;
   TimePoint origin_{};
+  Duration ended_{};  // the latest stage, since the origin
   bool open_model_ = false;
 };
 

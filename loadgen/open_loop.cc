@@ -11,12 +11,12 @@
 namespace dlb::loadgen {
 
 OpenLoop::OpenLoop(const OpenLoadShape& shape, std::uint64_t seed, std::uint64_t requests, EventLoop& loop,
-                   Recorder& recorder)
+                   const Counting& counting)
     : queue_max_(shape.queue_max),
       requests_(requests),
       schedule_(shape.rate, shape.arrival, seed),
       loop_(loop),
-      recorder_(recorder),
+      counting_(counting),
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
   DLB_CHECK_MSG(static_cast<bool>(timer_), "timerfd_create");
   auto added = loop_.add(timer_.get(), *this, EventLoop::kReadOnlyEvents);
@@ -50,7 +50,7 @@ void OpenLoop::user_free(VirtualUser& user) {
 
 void OpenLoop::on_events(std::uint32_t) { take_up_until(monotonic_now()); }
 
-void OpenLoop::take_up_rest() { take_up_until(end_); }
+void OpenLoop::take_up_before(TimePoint end) { take_up_until(end - Duration(1)); }
 
 void OpenLoop::stop() {
   more_ = false;
@@ -71,7 +71,8 @@ void OpenLoop::take_up_until(TimePoint limit) {
 }
 
 void OpenLoop::take_up(const Operation& operation) {
-  recorder_.taken_up(monotonic_now() - operation.intended);
+  Recorder& recorder = counting_.of(operation.index, operation.intended);
+  recorder.taken_up(monotonic_now() - operation.intended);
   if (!free_users_.empty()) {
     VirtualUser& user = *free_users_.front();
     free_users_.pop_front();
@@ -79,7 +80,7 @@ void OpenLoop::take_up(const Operation& operation) {
   } else if (waiting_.size() < queue_max_) {
     waiting_.push_back(operation);
   } else {
-    recorder_.found_queue_full();
+    recorder.found_queue_full();
   }
 }
 

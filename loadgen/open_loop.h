@@ -16,7 +16,7 @@
 
 #include "common/event_loop.h"
 #include "common/fd.h"
-#include "loadgen/recorder.h"
+#include "loadgen/counting.h"
 #include "loadgen/schedule.h"
 
 namespace dlb::loadgen {
@@ -33,7 +33,7 @@ class OpenLoop final : public EventHandler {
  public:
   // `requests` 0: without end. Requires shape.rate > 0. The references outlive it.
   OpenLoop(const OpenLoadShape& shape, std::uint64_t seed, std::uint64_t requests, EventLoop& loop,
-           Recorder& recorder);
+           const Counting& counting);
   OpenLoop(const OpenLoop&) = delete;
   OpenLoop& operator=(const OpenLoop&) = delete;
   ~OpenLoop();
@@ -42,8 +42,8 @@ class OpenLoop final : public EventHandler {
   void start(TimePoint now, TimePoint end);
   // Gives `user` the operation that has waited longest, or notes that it is free. May begin an operation.
   void user_free(VirtualUser& user);
-  // Takes up what is still due: the end has come, and its own timer may be late.
-  void take_up_rest();
+  // Takes up what is still due before `end`, which has come: its own timer may be late.
+  void take_up_before(TimePoint end);
   // Nothing more is taken up, and what waits isn't issued.
   void stop();
 
@@ -69,7 +69,7 @@ class OpenLoop final : public EventHandler {
   std::uint64_t requests_;
   Schedule schedule_;
   EventLoop& loop_;
-  Recorder& recorder_;
+  const Counting& counting_;
   Fd timer_;
   SourceId source_;
   TimePoint origin_{};

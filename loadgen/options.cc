@@ -24,10 +24,10 @@ constexpr std::int64_t kMaxChatUsers = 20'000;
 constexpr double kChatRate = 10;
 constexpr Duration kChatDuration = std::chrono::seconds(10);
 constexpr double kProfileFeedPercent = 5;
-constexpr std::string_view kOfTheProfile[] = {"users", "duration", "rate", "warmup"};
+constexpr std::string_view kOfTheProfile[] = {"users", "duration", "rate", "warmup", "cooldown"};
 constexpr std::string_view kNotOfChat[] = {
-    "warmup",       "feed-percent",    "subscribers",         "interval-min",
-    "interval-max", "connection-mode", "response-read-delay", "stage-issue-timeout"};
+    "warmup",          "feed-percent",        "subscribers",         "interval-min", "interval-max",
+    "connection-mode", "response-read-delay", "stage-issue-timeout", "cooldown"};
 constexpr std::string_view kAltersProfile[] = {"feed-percent",
                                                "message-min",
                                                "message-max",
@@ -62,6 +62,10 @@ constexpr OptionRow kRows[] = {
                              {.max = hours(24),
                               .help = "Load like the measured one for this time before it; not counted, "
                                       "but its messages are verified."}),
+    option<&Options::cooldown>("cooldown",
+                               {.max = hours(24),
+                                .help = "The load goes on for this time behind the last operation or the "
+                                        "duration; not counted, but its messages are verified."}),
     option<&Options::stage_issue_timeout>(
         "stage-issue-timeout",
         {.max = hours(24),

@@ -38,6 +38,7 @@ struct Options {
       0;                // of all users together; 0: no limit, or 10,000 when there is no duration either
   Duration duration{};  // 0: until all requests are done
   Duration warmup{};    // a stage before, that isn't counted
+  Duration cooldown{};  // the load goes on behind the last counted stage
   Duration stage_issue_timeout{};  // 0: none, or the profile's
   std::string stages;              // stage_list.h; "": one
   Duration ramp_up{};              // closed model: users begin within it

@@ -98,6 +98,7 @@ void add_plain_stages(RunPlan& plan, const Options& options, std::uint64_t seed)
   stage.ramp_up = options.ramp_up;
   stage.seed = seed;
   if (options.stage_list.empty()) {
+    stage.cool_down = options.cooldown;
     plan.stages.push_back(std::move(stage));
     return;
   }
@@ -115,6 +116,7 @@ void add_plain_stages(RunPlan& plan, const Options& options, std::uint64_t seed)
     one.seed = stage_seed(seed, i);
     plan.stages.push_back(std::move(one));
   }
+  plan.stages.back().cool_down = options.cooldown;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Plan: the stages of a run, in order: how many users, how many operations, for how long, and what ends it.
-// A plain run is one stage, with a warm-up before it if one is asked for; a profile is one or two ladders of
-// stages. Pure: a function of options and seed.
+// A plain run is one stage, with a warm-up before and a cool-down behind it if asked for; a profile is one or
+// two ladders of stages. Pure: a function of options and seed.
 //
 //   static ladder       every stage runs
 //   breakpoint ladder   ends after a stage in which more than stop_error_percent of the operations failed
@@ -28,6 +28,7 @@ struct StagePlan {
   std::int64_t requests = 0;        // of all users together; 0: until the duration is over
   Duration duration{};              // 0: until all requests are done
   Duration issue_window{};          // what is not issued within it never is: not_issued; 0: no window
+  Duration cool_down{};             // the load goes on behind it, uncounted
   Duration ramp_up{};               // closed model: users begin within it
   double rate = 0;                  // of the open model; 0: closed
   double feed_percent = 0;          // of the operations

@@ -48,6 +48,7 @@ void config_json(JsonWriter& json, const RunResult& result) {
       .field("requests", o.requests)
       .field("duration_seconds", seconds(o.duration))
       .field("warmup_seconds", seconds(o.warmup))
+      .field("cooldown_seconds", seconds(o.cooldown))
       .field("stage_issue_timeout_seconds", seconds(o.stage_issue_timeout))
       .field("message_min", o.message_min)
       .field("message_max", o.message_max)

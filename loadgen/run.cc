@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
 #include "loadgen/hash.h"
 #include "loadgen/progress.h"
@@ -223,6 +224,7 @@ StageShape Run::shape(const StagePlan& plan) const {
   shape.requests = static_cast<std::uint64_t>(plan.requests);
   shape.duration = plan.duration;
   shape.issue_window = plan.issue_window;
+  shape.cool_down = plan.cool_down;
   shape.interval_min = options_.interval_min;
   shape.interval_max = options_.interval_max;
   shape.connection_mode = options_.mode;
@@ -239,6 +241,15 @@ StageShape Run::shape(const StagePlan& plan) const {
 
 void Run::drive(Stage& stage) {
   stage.start();
+  while (!stage.counted_done() && !stop_) loop_.run_once(kTurn);
+  if (!stage.counted_done()) stage.abandon();
+}
+
+// The rest of a stage whose counted operations have ended.
+void Run::cool_down(Stage& stage) {
+  if (stage.done()) return;
+  const Progress progress(loop_, screen_, options_.metrics_interval, "cool-down", stage,
+                          *stage.counting().uncounted(), 0, nullptr);
   while (!stage.done() && !stop_) loop_.run_once(kTurn);
   if (!stage.done()) stage.abandon();
 }
@@ -252,8 +263,9 @@ void Run::perform_warm_up(const StagePlan& plan) {
 
 void Run::perform_stage(StageResult& result, std::string_view label, Observation& observation) {
   Stage stage(shape(result.plan), targets_, loop_, pool_, result.recorder, ledger_);
-  const Progress progress(loop_, screen_, options_.metrics_interval, label, stage, result.recorder,
-                          static_cast<std::uint64_t>(result.plan.requests), &observation.sampler().systems());
+  std::optional<Progress> progress;
+  progress.emplace(loop_, screen_, options_.metrics_interval, label, stage, result.recorder,
+                   static_cast<std::uint64_t>(result.plan.requests), &observation.sampler().systems());
   const std::uint64_t opened = context_.connections_opened;
   result.ran = true;
   result.started_wall_us = wall_now_us();
@@ -265,6 +277,7 @@ void Run::perform_stage(StageResult& result, std::string_view label, Observation
     held_->start();
   }
   drive(stage);
+  progress.reset();
   observation.end_stage();
   result.cpu_seconds = cpu_seconds() - cpu_before;
   result.waits = core_waits() - waits_before;
@@ -272,6 +285,7 @@ void Run::perform_stage(StageResult& result, std::string_view label, Observation
   result.hit_window = stage.hit_window();
   result.longest_turn = Duration(loop_.counters().turn_ns_max);
   result.connections_opened = context_.connections_opened - opened;
+  cool_down(stage);
 }
 
 Result<void> Run::open_chat() {

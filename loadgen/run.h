@@ -46,6 +46,7 @@ class Run final : public SignalHandler {
   Result<void> open_chat();
   void perform_chat_stage(StageResult& result, Observation& observation);
   void verify(RunResult& result);
+  void cool_down(Stage& stage);
   void perform_warm_up(const StagePlan& plan);
   void perform_stage(StageResult& result, std::string_view label, Observation& observation);
   void drive(Stage& stage);

@@ -28,6 +28,7 @@ Stage::Stage(const StageShape& shape, const std::vector<Target>& targets, EventL
       pool_(pool),
       recorder_(recorder),
       ledger_(ledger),
+      counting_(recorder, shape.requests, shape.cool_down > Duration::zero()),
       payload_(shape.payload),
       pauses_(loop),
       end_(pauses_, *this),
@@ -39,8 +40,8 @@ Stage::Stage(const StageShape& shape, const std::vector<Target>& targets, EventL
                           shape_.connection_mode != ConnectionMode::NoKeepAlive);
   }
   if (shape_.open.rate > 0) {
-    open_loop_ =
-        std::make_unique<OpenLoop>(shape_.open, shape_.payload.seed, shape_.requests, loop_, recorder_);
+    open_loop_ = std::make_unique<OpenLoop>(shape_.open, shape_.payload.seed,
+                                            has_cool_down() ? 0 : shape_.requests, loop_, counting_);
   }
   for (std::uint64_t i = 0; i < shape_.payload.users; ++i) users_.emplace_back(*this, i);
   if (shape_.requests > 0) recorder_.set_planned(shape_.requests);
@@ -53,12 +54,15 @@ Stage::~Stage() {
 void Stage::start() {
   if (shape_.connection_mode == ConnectionMode::FreshStage) pool_.close_idle();
   started_at_ = ended_at_ = monotonic_now();
-  if (shape_.duration > Duration::zero()) end_.arm_at(started_at_ + shape_.duration);
-  if (shape_.issue_window > Duration::zero()) window_.arm_at(started_at_ + shape_.issue_window);
+  const TimePoint end = shape_.duration > Duration::zero() ? started_at_ + shape_.duration : kNever;
+  const TimePoint window =
+      shape_.issue_window > Duration::zero() ? started_at_ + shape_.issue_window : kNever;
+  if (end != kNever) end_.arm_at(end);
+  if (window != kNever) window_.arm_at(window);
+  counting_.set_end(std::min(end, window));
   if (open_loop_ != nullptr) {
     for (VirtualUser& user : users_) open_loop_->user_free(user);
-    open_loop_->start(started_at_,
-                      shape_.duration > Duration::zero() ? started_at_ + shape_.duration : kNever);
+    open_loop_->start(started_at_, has_cool_down() ? kNever : end);
     return;
   }
   const auto users = static_cast<Duration::rep>(users_.size());
@@ -71,11 +75,32 @@ void Stage::start() {
 }
 
 void Stage::on_heap_timer(HeapTimer& timer) {
-  if (open_loop_ != nullptr) open_loop_->take_up_rest();
+  if (counting_.stopped()) {  // the cool-down is over
+    stop_issuing();
+    return;
+  }
+  const TimePoint when = started_at_ + (&timer == &window_ ? shape_.issue_window : shape_.duration);
+  if (open_loop_ != nullptr) open_loop_->take_up_before(when);
   if (&timer == &window_) {
     hit_window_ = issuing_ && (shape_.requests == 0 || recorder_.issued_count() < shape_.requests);
   }
-  stop_issuing();
+  if (!has_cool_down()) {
+    stop_issuing();
+  } else if (!counting_.stopped()) {
+    begin_cool_down();
+  }
+}
+
+void Stage::operation_begun() {
+  if (has_cool_down() && issuing_ && !counting_.stopped() && counting_.plan_issued()) {
+    begin_cool_down();
+  }
+}
+
+void Stage::begin_cool_down() {
+  counting_.stop();
+  window_.cancel();
+  end_.arm_at(loop_.now() + shape_.cool_down);
 }
 
 void Stage::stop_issuing() {
@@ -96,7 +121,7 @@ void Stage::abandon() {
 bool Stage::next_index(std::uint64_t user, std::uint64_t performed, std::uint64_t& index) const {
   if (!issuing_) return false;
   index = user + performed * shape_.payload.users;
-  return shape_.requests == 0 || index < shape_.requests;
+  return has_cool_down() || shape_.requests == 0 || index < shape_.requests;
 }
 
 bool Stage::more_for(std::uint64_t user, std::uint64_t performed) const {
@@ -113,10 +138,10 @@ Duration Stage::pause(Rng& rng) const {
 }
 
 std::string_view Stage::request(std::size_t target, std::uint64_t index, OperationClass operation_class,
-                                MessageId& id, std::uint64_t& content) {
+                                Recorder& recorder, MessageId& id, std::uint64_t& content) {
   RequestWriter& writer = writers_[target];
   if (operation_class == OperationClass::Feed) return writer.get_feed();
-  if (payload_.origin(index) != index) recorder_.issued_repeat();
+  if (payload_.origin(index) != index) recorder.issued_repeat();
   const Message message = payload_.message(index);
   id = message.id;
   content = content_hash(message.client_name, message.text);

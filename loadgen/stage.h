@@ -1,8 +1,10 @@
 // Stage: a number of users who perform a number of operations, or run for a time, against the targets. Owns
 // the users; hands out operations (user u gets u, u + users, u + 2·users, …), knows when all is done, and
 // ends it early: at its duration, or the end of its issue window, no new operation begins and those in flight
-// end as they may; abandon() cuts them too. With a rate the operations come from an OpenLoop instead, to
-// whoever is free. A run is a warm-up stage, if asked for, and the measured one. One loop.
+// end as they may; abandon() cuts them too. With a cool-down the load goes on behind that end, or behind the
+// last operation of its plan, without being counted (counting.h). With a rate the operations come from an
+// OpenLoop instead, to whoever is free. A run is a warm-up stage, if asked for, and the measured one. One
+// loop.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +15,7 @@
 
 #include "common/timer_heap.h"
 #include "loadgen/connection_pool.h"
+#include "loadgen/counting.h"
 #include "loadgen/ledger.h"
 #include "loadgen/open_loop.h"
 #include "loadgen/payload.h"
@@ -35,6 +38,7 @@ struct StageShape {
   std::uint64_t requests = 0;  // operations of all users together; 0: until the duration is over
   Duration duration{};         // 0: until all requests are done
   Duration issue_window{};     // what is not issued within it never is; 0: no window
+  Duration cool_down{};        // the load goes on uncounted for this time behind the counted operations
   Duration interval_min{};     // the pause between a user's operations is uniform between these
   Duration interval_max{};
   ConnectionMode connection_mode = ConnectionMode::Reuse;
@@ -61,6 +65,8 @@ class Stage final : public HeapTimerHandler {
 
   void start();
   bool done() const { return done_users_ == users_.size(); }
+  // All counted operations have ended; the cool-down may still be under way.
+  bool counted_done() const { return done() || (counting_.stopped() && counting_.counted_ended()); }
   // Issues no more operations.
   void stop_issuing();
   // Issues no more and ends those in flight as Interrupted: done() afterwards.
@@ -70,7 +76,7 @@ class Stage final : public HeapTimerHandler {
   bool hit_window() const { return hit_window_; }
   std::uint64_t active_users() const { return users_.size() - done_users_; }
   TimePoint started_at() const { return started_at_; }
-  TimePoint ended_at() const { return ended_at_; }  // of the last operation so far
+  TimePoint ended_at() const { return ended_at_; }  // of the last counted operation so far
 
   void on_heap_timer(HeapTimer& timer) override;
 
@@ -83,30 +89,38 @@ class Stage final : public HeapTimerHandler {
   Duration pause(Rng& rng) const;
   std::size_t target_of(std::uint64_t user) const { return user % targets_.size(); }
   std::string_view request(std::size_t target, std::uint64_t index, OperationClass operation_class,
-                           MessageId& id, std::uint64_t& content);
-  void operation_ended(TimePoint when) { ended_at_ = when; }
+                           Recorder& recorder, MessageId& id, std::uint64_t& content);
+  // An operation has begun, and its recorder knows.
+  void operation_begun();
+  void operation_ended(const Recorder& recorder, TimePoint when) {
+    if (&recorder == &recorder_) ended_at_ = when;
+  }
   void user_done() { ++done_users_; }
 
   const StageShape& shape() const { return shape_; }
   const Target& target(std::size_t number) const { return targets_[number]; }
   const Payload& payload() const { return payload_; }
   ConnectionPool& pool() { return pool_; }
-  Recorder& recorder() { return recorder_; }
+  const Counting& counting() const { return counting_; }
   Ledger& ledger() { return ledger_; }
   TimerHeap& pauses() { return pauses_; }
   TimePoint now() const { return loop_.now(); }
 
  private:
+  bool has_cool_down() const { return shape_.cool_down > Duration::zero(); }
+  void begin_cool_down();
+
   StageShape shape_;
   const std::vector<Target>& targets_;
   EventLoop& loop_;
   ConnectionPool& pool_;
   Recorder& recorder_;
   Ledger& ledger_;
+  Counting counting_;
   Payload payload_;
   std::vector<RequestWriter> writers_;  // per target
   TimerHeap pauses_;
-  HeapTimer end_;
+  HeapTimer end_;  // of the duration, then of the cool-down
   HeapTimer window_;
   std::unique_ptr<OpenLoop> open_loop_;
   std::deque<VirtualUser> users_;

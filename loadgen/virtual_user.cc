@@ -79,7 +79,9 @@ void VirtualUser::begin() {
   backend_ = Recorder::kNoBackend;
   body_bytes_ = 0;
   told_ = {};
-  stage_.recorder().issued(class_);
+  recorder_ = &stage_.counting().of(index_, intended_);
+  recorder_->issued(class_);
+  stage_.operation_begun();
 
   Connection* connection = stage_.pool().get(connection_);  // of its own, if it keeps one
   if (connection == nullptr && !slow_reader_ &&
@@ -111,13 +113,14 @@ void VirtualUser::connect() {
 }
 
 void VirtualUser::on_connected(Connection& connection) {
-  stage_.recorder().record_connect(monotonic_now() - connect_began_);
+  recorder_->record_connect(monotonic_now() - connect_began_);
   send(connection);
 }
 
 void VirtualUser::send(Connection& connection) {
   state_ = State::Exchanging;
-  const std::string_view request = stage_.request(stage_.target_of(number_), index_, class_, id_, content_);
+  const std::string_view request =
+      stage_.request(stage_.target_of(number_), index_, class_, *recorder_, id_, content_);
   if (class_ == OperationClass::Message) stage_.ledger().sent(id_, content_, monotonic_now());
   connection.send(request, class_ == OperationClass::Message ? HttpMethod::Post : HttpMethod::Get);
 }
@@ -125,7 +128,7 @@ void VirtualUser::send(Connection& connection) {
 void VirtualUser::on_head(Connection&, const ResponseHead& head) {
   status_ = head.status;
   const std::string_view name = answering_backend(head.fields);
-  if (!name.empty()) backend_ = stage_.recorder().backend_index(name);
+  if (!name.empty()) backend_ = recorder_->backend_index(name);
 }
 
 void VirtualUser::on_body(Connection&, std::string_view bytes) {
@@ -140,7 +143,7 @@ void VirtualUser::check_answer(std::string_view body) {
   if (id.size() < kMessageIdChars) return;
   std::array<char, kMessageIdChars> expected{};
   write_message_id(id_, expected.data());
-  if (id != std::string_view(expected.data(), expected.size())) stage_.recorder().mismatched_answer();
+  if (id != std::string_view(expected.data(), expected.size())) recorder_->mismatched_answer();
 
   const std::string_view number = behind(body, "\"sequence\":");
   const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), told_.sequence);
@@ -200,8 +203,8 @@ void VirtualUser::end_operation(const OperationResult& result) {
   const bool sent = state_ == State::Exchanging;
   state_ = State::Waiting;
   ++performed_;
-  stage_.recorder().record(result);
-  stage_.operation_ended(stage_.now());
+  recorder_->record(result);
+  stage_.operation_ended(*recorder_, stage_.now());
   if (sent && class_ == OperationClass::Message) note_in_ledger(result);
 
   if (!stage_.more_for(number_, performed_)) {

@@ -69,6 +69,7 @@ class VirtualUser final : public ConnectionUser, public HeapTimerHandler {
   Rng rng_;  // of the pauses
   HeapTimer pause_;
   Handle<Connection> connection_;
+  Recorder* recorder_ = nullptr;  // of the operation under way; the stage's
   State state_ = State::Waiting;
   OperationClass class_ = OperationClass::Message;
   std::uint16_t status_ = 0;

@@ -44,6 +44,15 @@ TEST_CASE("a plain run is one stage, behind a warm-up with other messages if the
   CHECK(plan.stages[0].rate == 3);
   CHECK(plan.stages[0].seed != plan.stages[1].seed);
   CHECK(plan.stages[1].counted);
+  CHECK(plan.stages[1].cool_down == Duration::zero());
+
+  options.cooldown = std::chrono::seconds(1);
+  options.stage_list = *parse_stages("users=1;users=2");
+  plan = plan_of(options, 11);
+  REQUIRE(plan.stages.size() == 3);
+  CHECK(plan.stages[0].cool_down == Duration::zero());
+  CHECK(plan.stages[1].cool_down == Duration::zero());
+  CHECK(plan.stages[2].cool_down == std::chrono::seconds(1));
 }
 
 TEST_CASE("the paired leaderboard is a static and then a breakpoint ladder") {

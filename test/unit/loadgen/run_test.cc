@@ -463,6 +463,22 @@ TEST_CASE("a warm-up isn't counted, but its messages are verified") {
   CHECK(std::int64_t(json["verification"]["accepted"]) == static_cast<std::int64_t>(chat.ids().size()));
 }
 
+TEST_CASE("a cool-down isn't counted and has no rows, but its messages are verified") {
+  FakeChat chat;
+  RunBench bench;
+  bench.options.url = {chat.url()};
+  bench.options.cooldown = milliseconds(50);
+  CHECK(bench.execute() == ExitCode::Passed);
+  const auto json = bench.report();
+  CHECK(double(json["config"]["cooldown_seconds"]) == 0.05);
+  CHECK(std::int64_t(json["operations"]["done"]) == 60);
+  CHECK(chat.ids().size() > 60);
+  CHECK(std::int64_t(json["verification"]["accepted"]) == static_cast<std::int64_t>(chat.ids().size()));
+  std::int64_t done = 0;
+  for (const auto rows : simdjson::dom::array(json["series"]["done"])) done += std::int64_t(rows);
+  CHECK(done == 60);
+}
+
 // The users of each stage, and whether it ran.
 std::vector<std::pair<std::int64_t, bool>> stages_of(simdjson::dom::element json) {
   std::vector<std::pair<std::int64_t, bool>> stages;

@@ -101,8 +101,9 @@ TEST_CASE("a profile's configuration, printed and fed back, is the same run") {
   CHECK(again({"-profile", "stress-static", "-verify-feed=false"}).verify_feed == false);
   CHECK(again({"-profile", "chat", "-wss-url", "wss://127.0.0.1:1", "-users", "9"}).users == 9);
   CHECK(ask({"-profile", "stress-static", "-users", "100"}).error.empty());  // nothing is asked for
-  for (const auto& [name, value] : {std::pair("-users", "7"), std::pair("-duration", "1s"),
-                                    std::pair("-rate", "5"), std::pair("-warmup", "1s")}) {
+  for (const auto& [name, value] :
+       {std::pair("-users", "7"), std::pair("-duration", "1s"), std::pair("-rate", "5"),
+        std::pair("-warmup", "1s"), std::pair("-cooldown", "1s")}) {
     CHECK(ask({"-profile", "stress-static", name, value}).error ==
           "-" + std::string(name) + ": is the profile's: leave one of the two out");
   }
