@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Profiles a running balancer or backend under a load; bench/profile.sh calls this. Each tool has a load of its own, so that
 none is seen by another. Writes summary.txt, profile.json, flame.svg and the tools' own output to --out.
+SIGINT, SIGTERM and SIGHUP are taken where something is waited for: the tool is detached before this ends. Killed outright,
+the kernel tells the tool by the same SIGINT.
 
-Exit codes: 0 done (what was missing is said), 1 nothing could be measured or the program went, 2 bad usage."""
+Exit codes: 0 done (what was missing is said), 1 nothing could be measured or the program went, 2 bad usage, 130 stopped."""
 
 import argparse
+import ctypes
 import json
 import os
 import re
@@ -17,7 +20,7 @@ import urllib.request
 
 import profile_parts as parts
 import sweep_machine as machine
-from sweep_run import ROOT, environment, free_port_base, last_line
+from sweep_run import ROOT, STOPS, Stopped, detached, environment, free_port_base, last_line
 
 PROGRAMS = ("lb", "backend")
 COUNTED = {"lb": "/lb/metrics", "backend": "/internal/stats"}  # where a program says how many requests it has had
@@ -71,10 +74,17 @@ def load(target_url, options, *more):
     """One run of loadgen, to its end; SystemExit when it could not be."""
     program = os.path.join(os.environ.get("DLB_PROGRAMS", ROOT), "loadgen", "loadgen")
     command = [program, "-url", target_url, "-out-dir", "", "-max-errors", "100%", *options, *more]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", env=environment(),
-                          check=False)
-    if done.returncode in (1, 2):
-        raise SystemExit(f"profile: loadgen: {last_line(done.stderr or done.stdout)}")
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               errors="replace", preexec_fn=detached, env=environment())
+    try:
+        with STOPS.let_in():
+            out, err = process.communicate()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    if process.returncode in (1, 2):
+        raise SystemExit(f"profile: loadgen: {last_line(err or out)}")
 
 
 def need(tool, package):
@@ -90,20 +100,24 @@ def sysctl(path):
         return None
 
 
-class Attached:
-    """strace or perf on the process, from __enter__ to __exit__; `ready` is what it prints once it is attached."""
+def told_when_we_end(number):
+    """For a child: a session of its own, and this signal when we have ended, however that came."""
+    def prepare():
+        os.setsid()
+        ctypes.CDLL(None).prctl(1, number)  # PR_SET_PDEATHSIG
+    return prepare
 
-    def __init__(self, command, ready=None):
-        self.command, self.ready, self.said = command, ready, ""
+
+class Attached:
+    """strace or perf on the process, from __enter__ to __exit__, and never for longer than we live: either lets it go at
+    SIGINT. Nothing of this is interrupted; the load within is."""
+
+    def __init__(self, command):
+        self.command, self.said = command, ""
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE, text=True, start_new_session=True)
-        if self.ready:
-            self.said = self.process.stderr.readline()
-            if self.ready not in self.said:
-                self.process.kill()
-                raise Missing(self.said.strip() or f"{self.command[0]} did not attach")
+                                        stderr=subprocess.PIPE, text=True, preexec_fn=told_when_we_end(signal.SIGINT))
         return self
 
     def __exit__(self, *_):
@@ -159,7 +173,8 @@ def sample_stacks(target, arguments, out):
     if not os.path.exists(raw):
         raise Missing(perf_help(last_line(recorder.said)))
     command = ["perf", "script", "-i", raw, "-F", "comm,ip,sym,dso"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    with STOPS.let_in():
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     stacks = parts.stacks_of(done.stdout, target.program)
     if not stacks:
         raise Missing(perf_help(last_line(done.stderr) if done.stderr.strip() else "no samples"))
@@ -221,10 +236,12 @@ def callgrind(target, arguments, folder):
         command, out = copy_of(target, port, folder)
         with open(os.path.join(folder, "copy.log"), "wb") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=theirs,
-                                       cwd=f"/proc/{target.pid}/cwd", start_new_session=True)
+                                       cwd=f"/proc/{target.pid}/cwd", preexec_fn=told_when_we_end(signal.SIGTERM))
         try:
             url = f"http://127.0.0.1:{port}"
-            if not machine.wait_answer(url + COUNTED[target.program], 60) or process.poll() is not None:
+            with STOPS.let_in():
+                answers = machine.wait_answer(url + COUNTED[target.program], 60)
+            if not answers or process.poll() is not None:
                 with open(log.name, encoding="utf-8", errors="replace") as file:
                     raise Missing(f"the copy under callgrind did not answer: {last_line(file.read())}")
             load(url, arguments.load, "-requests", str(requests), "-request-timeout", "60s")
@@ -295,6 +312,15 @@ def arguments_of(argv):
 
 def main(argv):
     arguments = arguments_of(argv)
+    STOPS.install()
+    try:
+        return profile(arguments)
+    except Stopped:
+        print("profile: stopped; nothing is left on the process", file=sys.stderr)
+        return 130
+
+
+def profile(arguments):
     target = Target(arguments)
     out = os.path.abspath(arguments.out)
     os.makedirs(out, exist_ok=True)

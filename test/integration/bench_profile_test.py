@@ -1,11 +1,14 @@
-"""bench/profile.sh's pure parts: what strace and perf print, folded and drawn."""
+"""bench/profile.sh's pure parts: what strace and perf print, folded and drawn; and that a tool never stays on a program."""
 
 import os
+import signal
+import subprocess
 import sys
 import xml.etree.ElementTree
 
 from case import Case, main
-from programs import ROOT
+from programs import PROGRAMS, ROOT, clean_environment
+from waiting import TIME_FACTOR, wait_until
 
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 import profile_parts as parts  # noqa: E402
@@ -25,6 +28,19 @@ lb
 \t    7f0000 [unknown] (/usr/lib/x86_64-linux-gnu/libssl.so.3)
 \t    55d000 main+0x9 (/srv/lb/lb (deleted))
 
+"""
+
+TOOL = """#!{python}
+import os, signal, sys
+if "stat" in sys.argv:
+    sys.exit("no counters")
+def detach(*_):
+    open("{folder}/detached", "w").close()
+    os._exit(0)
+signal.signal(signal.SIGINT, detach)
+open("{folder}/attached", "w").close()
+while True:
+    signal.pause()
 """
 
 STRACE = """% time     seconds  usecs/call     calls    errors syscall
@@ -80,6 +96,36 @@ class Profile(Case):
         self.assertIn("a<b>&c(): 1 samples, 25.0 %", titles)
         self.assertNotIn("<script", svg)
         self.assertIn("</svg>", parts.flame_svg({}, "nothing"))
+
+
+class Stopped(Case):
+    """In the middle of a load: whoever stops the profile, and be it by SIGKILL, the tool lets the program go."""
+
+    def profiled(self, backend, name):
+        folder = os.path.join(self.folder, name)
+        os.mkdir(folder)
+        with open(os.path.join(folder, "perf"), "w", encoding="utf-8") as file:
+            file.write(TOOL.format(python=sys.executable, folder=folder))
+        os.chmod(file.name, 0o755)
+        command = [sys.executable, os.path.join(ROOT, "bench", "profile_run.py"), str(backend.pid), "--url", backend.url,
+                   "--load", "-users 2", "--seconds", "600", "--skip", "strace", "--out", os.path.join(folder, "out")]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   env=clean_environment(DLB_PROGRAMS=PROGRAMS, PATH=folder + ":" + os.environ["PATH"]))
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return folder, process
+
+    def test_nothing_stays_attached(self):
+        (backend,) = self.chat_backends(1)
+        signals = (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+        running = [(number, *self.profiled(backend, number.name)) for number in signals]
+        for number, folder, process in running:
+            wait_until(lambda: os.path.exists(os.path.join(folder, "attached")), 60, "the tool")
+            process.send_signal(number)
+        for number, folder, process in running:
+            out, _ = process.communicate(timeout=60 * TIME_FACTOR)
+            self.assertEqual(process.returncode, -number if number == signal.SIGKILL else 130, out)
+            wait_until(lambda: os.path.exists(os.path.join(folder, "detached")), 60, "the tool to let go")
 
 
 if __name__ == "__main__":
