@@ -119,6 +119,11 @@ pid_of() {  # prints the pid of NAME when it runs
   echo "$pid"
 }
 running() { pid_of "$1" >/dev/null; }
+any_running() {
+  local name
+  for name in $(all_names); do if running "$name"; then return 0; fi; done
+  return 1
+}
 
 holder_of() {  # says who listens on a port, or nothing
   local inode found pid
@@ -390,8 +395,8 @@ undo() {
   local i
   trap - EXIT
   for ((i = ${#started[@]} - 1; i >= 0; i--)); do stop_one "${started[i]}"; done
-  if ((${#started[@]} == $(all_names | wc -l))); then remove_cgroups; fi
-  say "local.sh: up failed; what it had started is stopped again" >&2
+  if ! any_running; then remove_cgroups; fi
+  if ((${#started[@]})); then say "local.sh: up failed; what it had started is stopped again" >&2; fi
 }
 
 do_up() {
@@ -404,7 +409,7 @@ do_up() {
     local mine="$PORT_BASE $BACKENDS $STORE" mine_limit=$MEMORY_LIMIT any=0
     PORT_BASE='' BACKENDS='' STORE='' MEMORY_LIMIT=''
     load_settings
-    for name in $(all_names); do if running "$name"; then any=1; fi; done
+    if any_running; then any=1; fi
     if ((any)) && [[ $mine != "$PORT_BASE $BACKENDS $STORE" || $mine_limit != "$MEMORY_LIMIT" ]]; then
       die "it runs in $DIR with --port-base $PORT_BASE --backends $BACKENDS --store $STORE" \
         "--memory-limit ${MEMORY_LIMIT:-none}; use 'down' first to change that"
@@ -436,16 +441,15 @@ do_up() {
   done
   ((!busy)) || exit 1
   save_settings
+  trap undo EXIT
+  trap 'exit 1' INT TERM HUP
   if [[ -n $MEMORY_LIMIT ]] && ! make_cgroups; then
-    remove_cgroups
     say "local.sh: no memory cgroup can be made here; leave --memory-limit out" >&2
     exit 4
   fi
   make_key
   make_certificate
 
-  trap undo EXIT
-  trap 'exit 1' INT TERM HUP
   for name in "${missing[@]}"; do
     started+=("$name")
     start_one "$name"

@@ -210,11 +210,20 @@ class Local(Case):
         self.assertEqual(self.local("down")[0], 0)
 
     def test_a_failed_up_leaves_nothing(self):
-        """A backend that cannot start: exit 1, its log's tail, and the rest stopped again."""
+        """A certificate that cannot be written: no cgroup is kept. A backend that cannot start: exit 1, its log's tail, and
+        the rest stopped again."""
         os.makedirs(os.path.join(self.dir, "data"))
+        os.mkdir(os.path.join(self.dir, "tls.crt.new"))
+        arguments = ("up", "--port-base", str(self.base), "--programs", PROGRAMS)
+        code, out, _ = self.local(*arguments, "--memory-limit", "512M")
+        self.assertIn(code, (1, 4))  # 4: none can be made here
+        self.assertEqual(glob.glob(os.path.join(glob.escape(self.dir), ".sys*.cgroup")), [])
+        self.assertNotIn("could not be removed", out)
+        os.rmdir(os.path.join(self.dir, "tls.crt.new"))
+        os.unlink(os.path.join(self.dir, "settings"))
         with open(os.path.join(self.dir, "data", "encryption.key"), "w", encoding="ascii") as file:
             file.write("not a key\n")
-        code, out, err = self.local("up", "--port-base", str(self.base), "--programs", PROGRAMS)
+        code, out, err = self.local(*arguments)
         self.assertEqual(code, 1, out + err)
         self.assertIn("encryption.key", err)
         for port in [self.base, *self.backend_ports()]:
