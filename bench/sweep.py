@@ -103,7 +103,7 @@ def compare_with_baseline(plan, records, store):
             command = [program, "compare", "-json", "-comparisons", str(max(1, len(files) - 1)), ",".join(files[baseline]),
                        ",".join(files[name])]
             done = subprocess.run(command, capture_output=True, text=True, check=False, env=sweep_run.environment())
-            found[name] = (json.loads(done.stdout) if done.returncode in (0, 3) else
+            found[name] = (json.loads(done.stdout) if done.returncode in (0, 3, 4) else
                            {"error": sweep_run.last_line(done.stderr), "judged": 0, "verdict": "not judged"})
     return found
 

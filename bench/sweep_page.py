@@ -53,7 +53,7 @@ def title_of(plan):
 def verdict_kind(comparison):
     if comparison is None:
         return "none"
-    if comparison.get("error") or not comparison["judged"]:
+    if comparison.get("error") or not comparison["judged"] or comparison["verdict"] == "not judged":
         return "warn"
     return {"same": "none", "better": "good", "worse": "bad"}.get(comparison["verdict"], "warn")
 

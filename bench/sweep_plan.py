@@ -139,6 +139,8 @@ def verdict_words(comparison):
         return comparison["error"]
     if not comparison["judged"]:
         return "not judged: too few runs"
+    if comparison["verdict"] == "not judged":
+        return "not judged: a side stood still"
     words = [f"{figure['name']} {figure['verdict']} ({change_words(figure)})" for figure in comparison["figures"]
              if figure["verdict"] in ("better", "worse")]
     return "; ".join(words) if words else "no difference"
@@ -157,7 +159,7 @@ def change_words(figure):
 def overall(comparisons):
     """One sentence for the sweep. `comparisons`: setting -> comparison with the baseline, None for itself."""
     judged = {name: found for name, found in comparisons.items() if found is not None}
-    if any(found.get("error") or not found["judged"] for found in judged.values()):
+    if any(found.get("error") or not found["judged"] or found["verdict"] == "not judged" for found in judged.values()):
         return "Not all settings could be judged."
     apart = [name for name, found in judged.items() if found["verdict"] != "same"]
     if not apart:

@@ -15,6 +15,7 @@ using Runs = std::span<const ComparedRun>;
 
 constexpr std::string_view kPercentiles[] = {"p50", "p95", "p99"};
 constexpr std::size_t kPercentileCount = std::size(kPercentiles);
+constexpr double kGapShare = 0.05;  // of the seconds
 
 template <class Of>
 std::vector<double> values_of(Runs runs, Of&& of) {
@@ -43,10 +44,27 @@ double error_percent(const std::vector<ErrorCount>& counts) {
 }
 
 // The last second is a part of one; seconds in which nothing was done have no latency.
-std::vector<double> whole_seconds(std::vector<double> values) {
+struct WholeSeconds {
+  std::vector<double> values;
+  std::size_t without = 0;
+
+  std::size_t size() const { return values.size() + without; }
+  double gap_share() const {
+    return size() == 0 ? 0 : static_cast<double>(without) / static_cast<double>(size());
+  }
+};
+
+WholeSeconds whole_seconds(std::vector<double> values) {
   if (values.size() > 2) values.pop_back();
-  std::erase_if(values, [](double value) { return !std::isfinite(value); });
-  return values;
+  WholeSeconds seconds;
+  seconds.without = std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  seconds.values = std::move(values);
+  return seconds;
+}
+
+// Whether `side` stood still in seconds in which the other did not; rare operations miss seconds on both.
+bool stood_still(const WholeSeconds& side, const WholeSeconds& other) {
+  return side.gap_share() > kGapShare && side.gap_share() > kGapShare + 2 * other.gap_share();
 }
 
 std::vector<ErrorCount> error_seconds(const RunSeries& series) {
@@ -89,7 +107,7 @@ class Comparer {
     return {settings_.confidence, settings_.seed, settings_.resamples};
   }
   Estimate by_seconds(const std::vector<double>& a, const std::vector<double>& b, bool logs) const {
-    return compare_series(whole_seconds(a), whole_seconds(b), logs, series_settings());
+    return compare_series(whole_seconds(a).values, whole_seconds(b).values, logs, series_settings());
   }
 
   void add_throughput() {
@@ -98,6 +116,11 @@ class Comparer {
     const auto b = values_of(b_, of);
     const Estimate estimate = result_.by_seconds ? by_seconds(a_[0].series.ok, b_[0].series.ok, false)
                                                  : compare_runs(a, b, settings_.confidence);
+    for (const Runs side : {a_, b_}) {
+      for (const ComparedRun& run : side) {
+        if (run.throughput <= 0) hide(run.name + ": no operation was answered as it should be");
+      }
+    }
     add({"throughput", "/s", true, false, geometric_mean(a), geometric_mean(b), estimate});
   }
 
@@ -117,10 +140,28 @@ class Comparer {
     for (std::size_t i = 0; i < kPercentileCount; ++i) {
       const auto a = whole_seconds((a_[0].series.*percentiles)[i]);
       const auto b = whole_seconds((b_[0].series.*percentiles)[i]);
-      if (a.empty() || b.empty()) continue;
-      add({fmt::format("{} {} a second", name, kPercentiles[i]), "ms", false, false, geometric_mean(a),
-           geometric_mean(b), compare_series(a, b, true, series_settings())});
+      if (a.values.empty() || b.values.empty()) continue;
+      const bool a_still = stood_still(a, b);
+      const bool b_still = stood_still(b, a);
+      if (i == 0 && a_still) hide_seconds(name, "A", a);
+      if (i == 0 && b_still) hide_seconds(name, "B", b);
+      add({fmt::format("{} {} a second", name, kPercentiles[i]), "ms", false, false, geometric_mean(a.values),
+           geometric_mean(b.values), compare_series(a.values, b.values, true, series_settings()), 1,
+           Verdict::NotJudged,
+           a_still   ? Verdict::Better
+           : b_still ? Verdict::Worse
+                     : Verdict::NotJudged});
     }
+  }
+
+  // Something that the figures do not show: they may say that a side is worse, not that both are the same.
+  void hide(std::string warning) {
+    hidden_ = true;
+    result_.warnings.push_back(std::move(warning));
+  }
+  void hide_seconds(std::string_view name, std::string_view side, const WholeSeconds& seconds) {
+    hide(fmt::format("{}: no answer in {} of {} seconds of {}: its latencies are those of the others", name,
+                     seconds.without, seconds.size(), side));
   }
 
   void add_latency(std::string_view name, RunLatency ComparedRun::*latency) {
@@ -160,6 +201,8 @@ class Comparer {
         const bool higher = value > (figure.difference ? 0 : 1);
         figure.verdict = higher == figure.higher_is_better ? Verdict::Better : Verdict::Worse;
       }
+      if (figure.only != Verdict::NotJudged && figure.verdict != figure.only)
+        figure.verdict = Verdict::NotJudged;
     }
   }
 
@@ -185,10 +228,11 @@ class Comparer {
     };
     const bool better = any(Verdict::Better);
     const bool worse = any(Verdict::Worse);
-    result_.overall = better && worse ? Verdict::Mixed
-                      : worse         ? Verdict::Worse
-                      : better        ? Verdict::Better
-                                      : Verdict::Same;
+    result_.overall = better && worse                  ? Verdict::Mixed
+                      : worse                          ? Verdict::Worse
+                      : better                         ? Verdict::Better
+                      : result_.judged == 0 || hidden_ ? Verdict::NotJudged
+                                                       : Verdict::Same;
   }
 
   void warn() {
@@ -228,6 +272,7 @@ class Comparer {
   Runs a_, b_;
   const CompareSettings& settings_;
   CompareResult result_;
+  bool hidden_ = false;  // by hide()
 };
 
 }  // namespace

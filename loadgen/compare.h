@@ -6,6 +6,9 @@
 //   one run a side        the same by the seconds of `series`: p50 and so on of each second; the whole run's
 //                         percentiles are shown without a verdict
 //
+// Seconds without an answer have no latency: where one side has many more of them than the other, its
+// latencies are those of its good seconds, and can only be called worse.
+//
 // A figure is better or worse when its p, corrected for all figures that are judged (Holm), is under
 // 1 - confidence and the ratio is further from 1 than `min_change`. A run that is not verified is a fact and
 // needs no statistics.
@@ -36,6 +39,7 @@ struct FigureVerdict {
   Estimate estimate;
   double adjusted_p = 1;
   Verdict verdict = Verdict::NotJudged;
+  Verdict only = Verdict::NotJudged;  // where a side stood still: all that the others of its seconds can say
 };
 
 struct CompareSettings {
@@ -48,7 +52,8 @@ struct CompareSettings {
 
 struct CompareResult {
   std::vector<FigureVerdict> figures;
-  Verdict overall = Verdict::Same;  // Same also when nothing could be judged: then `judged` is 0
+  // NotJudged: nothing could be judged, or what could is the same beside figures that hide a stall.
+  Verdict overall = Verdict::NotJudged;
   std::size_t judged = 0;
   bool by_seconds = false;            // one run a side
   std::vector<std::string> warnings;  // what differs besides what is compared, and what was let pass

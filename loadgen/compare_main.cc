@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kUsage = 2;
 constexpr int kWorse = 3;
+constexpr int kNotJudged = 4;
 constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 
 int refuse(const std::string& text) {
@@ -76,7 +77,17 @@ int compare_main(int argc, const char* const* argv) {
   const std::string text =
       options.json ? compare_json(result, *a, *b, settings) : compare_text(result, *a, *b, settings);
   std::fputs(text.c_str(), stdout);
-  return result.overall == Verdict::Worse || result.overall == Verdict::Mixed ? kWorse : 0;
+  switch (result.overall) {
+    case Verdict::Same:
+    case Verdict::Better:
+      return 0;
+    case Verdict::Worse:
+    case Verdict::Mixed:
+      return kWorse;
+    case Verdict::NotJudged:
+      break;
+  }
+  return kNotJudged;
 }
 
 }  // namespace dlb::loadgen

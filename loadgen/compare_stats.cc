@@ -94,6 +94,13 @@ bool usable(std::span<const double> values, std::size_t least) {
          std::ranges::all_of(values, [](double v) { return std::isfinite(v) && v > 0; });
 }
 
+// Zeros are values, too; not all of them.
+bool countable(std::span<const double> values, std::size_t least) {
+  return values.size() >= least &&
+         std::ranges::all_of(values, [](double v) { return std::isfinite(v) && v >= 0; }) &&
+         mean_of(values) > 0;
+}
+
 std::vector<double> logs_of(std::span<const double> values) {
   std::vector<double> logs(values.size());
   std::ranges::transform(values, logs.begin(), [](double v) { return std::log(v); });
@@ -147,6 +154,26 @@ Side series_side(std::span<const double> values, bool logs, const SeriesSettings
   });
   side.error2 = std::max(side.error2, kLeastLogSpread * kLeastLogSpread / static_cast<double>(values.size()));
   return side;
+}
+
+// Of the mean itself.
+Side linear_side(std::span<const double> values, const SeriesSettings& settings, std::uint64_t stream) {
+  const double mean = mean_of(values);
+  Side side = bootstrap(values.size(), mean, settings, stream, [&](std::span<const std::size_t> sample) {
+    double sum = 0;
+    for (const std::size_t i : sample) sum += values[i];
+    return sum / static_cast<double>(sample.size());
+  });
+  const double least = kLeastLogSpread * mean;
+  side.error2 = std::max(side.error2, least * least / static_cast<double>(values.size()));
+  return side;
+}
+
+// A difference to a mean of `a`, which is > 0, as a factor.
+Estimate as_factor_of(double a, Estimate difference) {
+  for (double* part : {&difference.value, &difference.low, &difference.high})
+    *part = std::max(0.0, 1 + *part / a);
+  return difference;
 }
 
 double total_done(std::span<const ErrorCount> counts) {
@@ -206,7 +233,11 @@ Estimate compare_error_runs(std::span<const ErrorCount> a, std::span<const Error
 
 Estimate compare_series(std::span<const double> a, std::span<const double> b, bool logs,
                         const SeriesSettings& settings) {
-  if (!usable(a, kLeastSeconds) || !usable(b, kLeastSeconds)) return {};
+  if (!usable(a, kLeastSeconds) || !usable(b, kLeastSeconds)) {
+    if (logs || !countable(a, kLeastSeconds) || !countable(b, kLeastSeconds)) return {};
+    const Side side_a = linear_side(a, settings, 0);
+    return as_factor_of(side_a.mean, welch(side_a, linear_side(b, settings, 1), settings.confidence));
+  }
   return as_ratio(
       welch(series_side(a, logs, settings, 0), series_side(b, logs, settings, 1), settings.confidence));
 }

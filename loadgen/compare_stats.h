@@ -53,9 +53,10 @@ struct SeriesSettings {
 };
 inline constexpr std::size_t kLeastSeconds = 10;
 
-// Ratio of the means of two series of positive values a second (`logs` false: throughput), or of their
-// geometric means
-// (`logs` true: latencies). Not judged under kLeastSeconds a side.
+// Ratio of the means of two series of values a second (`logs` false: throughput), or of their geometric means
+// (`logs` true: latencies, all positive). Where a throughput has zeros, a logarithm of a mean is next to
+// nothing's: then the interval is that of the difference of the means, as a factor of A's. Not judged under
+// kLeastSeconds a side, nor where a side is all 0.
 Estimate compare_series(std::span<const double> a, std::span<const double> b, bool logs,
                         const SeriesSettings& settings);
 // Difference of the shares of errors, by their seconds.

@@ -48,7 +48,10 @@ std::string conclusion(const CompareResult& result) {
     case Verdict::Mixed:
       return "B is better in some figures and worse in others";
     default:
-      return result.judged == 0 ? "nothing could be judged" : "no difference";
+      return result.overall == Verdict::Same ? "no difference"
+             : result.judged == 0
+                 ? "nothing could be judged"
+                 : "no verdict: a side stood still, and the figures can't tell how much that is";
   }
 }
 

@@ -177,6 +177,23 @@ TEST_CASE("compare: a series' interval depends on the seed alone, and a short on
   CHECK(!compare_series(std::vector<double>(9, 1), b, true, {}).judged);
 }
 
+TEST_CASE("compare: seconds in which nothing was done count in the throughput") {
+  Rng rng(6);
+  const auto a = seconds(rng, 30, 0.4);
+  auto b = seconds(rng, 30, 0.4);
+  for (std::size_t i = 0; i < 30; i += 2) b[i] = 0;
+  for (const bool turned : {false, true}) {
+    const Estimate stalled = turned ? compare_series(b, a, false, {}) : compare_series(a, b, false, {});
+    REQUIRE(stalled.judged);
+    CHECK(stalled.p < 0.05);
+    CHECK((turned ? stalled.low > 1 : stalled.high < 1));
+    CHECK((stalled.low >= 0 && stalled.low <= stalled.value && stalled.value <= stalled.high));
+  }
+  CHECK(compare_series(b, b, false, {}).p == Approx(1));
+  CHECK(!compare_series(a, b, true, {}).judged);  // a latency of 0 is none
+  CHECK(!compare_series(a, std::vector<double>(30, 0), false, {}).judged);
+}
+
 TEST_CASE("compare: errors by their seconds") {
   std::vector<ErrorCount> none(30, {0, 1000});
   std::vector<ErrorCount> some(30, {0, 1000});

@@ -5,6 +5,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "test/support/catch.h"
 
@@ -161,7 +162,56 @@ TEST_CASE("compare: one run a side by its seconds") {
   const std::vector<ComparedRun> without = {run_of({})};
   const CompareResult nothing = compare(without, without, {});
   CHECK(nothing.judged == 0);
+  CHECK(nothing.overall == Verdict::NotJudged);
   CHECK(nothing.warnings.size() == 1);
+}
+
+// Of twenty seconds, `still` without an answer, one behind the other or `step` apart.
+ComparedRun with_a_stall(ComparedRun run, std::size_t still, std::size_t step = 1) {
+  for (std::size_t i = 0; i < still * step; i += step) {
+    run.series.ok[i] = run.series.done[i] = 0;
+    for (auto& percentile : run.series.message) percentile[i] = std::numeric_limits<double>::quiet_NaN();
+  }
+  return run;
+}
+
+TEST_CASE("compare: a side that stood still is never the same") {
+  Report base;
+  base.series = series_json(1000, 40);
+  const std::vector<ComparedRun> a = {run_of(base)};
+  const std::vector<ComparedRun> half = {with_a_stall(a[0], 10, 2)};
+  const CompareResult worse = compare(a, half, {});
+  CHECK(figure(worse, "throughput").verdict == Verdict::Worse);
+  CHECK(figure(worse, "message p99 a second").verdict == Verdict::NotJudged);
+  CHECK(worse.overall == Verdict::Worse);
+  CHECK(compare(half, a, {}).overall == Verdict::Better);
+
+  const std::vector<ComparedRun> two = {with_a_stall(a[0], 2)};  // too little for the throughput
+  for (const bool turned : {false, true}) {
+    const CompareResult open = turned ? compare(two, a, {}) : compare(a, two, {});
+    CHECK(figure(open, "message p99 a second").verdict == Verdict::NotJudged);
+    CHECK(open.overall == Verdict::NotJudged);
+    REQUIRE(open.warnings.size() == 1);
+    CHECK(open.warnings[0].find("2 of 20 seconds") != std::string::npos);
+    CHECK(compare_text(open, a, two, {}).find("no difference") == std::string::npos);
+  }
+  CHECK(compare(two, two, {}).overall == Verdict::Same);  // rare operations: both have such seconds
+
+  base.series = series_json(1000, 80);  // what was answered beside the stall was slower, too
+  const std::vector<ComparedRun> slow = {with_a_stall(run_of(base), 2)};
+  CHECK(figure(compare(a, slow, {}), "message p99 a second").verdict == Verdict::Worse);
+  base.series = series_json(1000, 20);
+  const std::vector<ComparedRun> quick = {with_a_stall(run_of(base), 2)};
+  CHECK(figure(compare(a, quick, {}), "message p99 a second").verdict == Verdict::NotJudged);
+}
+
+TEST_CASE("compare: a repetition without an answer is never the same") {
+  auto b = side(1, 1);
+  b[1].throughput = 0;
+  b[1].message.count = 0;
+  const CompareResult result = compare(side(1, 1), b, {});
+  CHECK(result.overall == Verdict::NotJudged);
+  CHECK(!result.warnings.empty());
 }
 
 TEST_CASE("compare: says when the configurations differ, and prints it all") {
