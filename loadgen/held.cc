@@ -80,7 +80,9 @@ class HeldConnections::Held final : public ConnectionUser, public HeapTimerHandl
   }
   void ask() {
     state_ = State::Asking;
-    connection_.send(owner_.request(number_, id_, content_), HttpMethod::Post);
+    const std::string_view request = owner_.request(number_, id_, content_);
+    owner_.ledger_.sent(id_, content_, owner_.loop_.now());
+    connection_.send(request, HttpMethod::Post);
   }
   void end(End how) {
     state_ = State::Ended;

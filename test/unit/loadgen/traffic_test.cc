@@ -303,6 +303,20 @@ TEST_CASE("held connections are silent for their age, then post once") {
   CHECK(bench.ledger.accepted() == 5);
 }
 
+TEST_CASE("what held connections post is expected by an oracle, as it is of users") {
+  Bench bench;
+  const std::vector<Target> targets = {bench.target};
+  DeliveryOracle oracle;
+  oracle.add_group("wss://one");
+  oracle.add_stream(0, 0);
+  bench.ledger.watch(&oracle);
+  HeldConnections held(held_shape(2, milliseconds(1)), targets, bench.loop, bench.context, bench.ledger);
+  held.start();
+  while (!held.done()) bench.loop.run_once(milliseconds(20));
+  CHECK(held.totals().answered == 2);
+  CHECK(oracle.judge().accepted == 2);
+}
+
 TEST_CASE("held connections that the server closes while they are silent are counted with their age") {
   HttpServerOptions options;
   options.idle_timeout = milliseconds(80);
