@@ -86,6 +86,12 @@ void add_plain_stages(RunPlan& plan, const Options& options, std::uint64_t seed)
   stage.feed_percent = options.feed_percent;
   if (options.warmup > Duration::zero()) {
     StagePlan warm = stage;
+    if (!options.stage_list.empty()) {  // as the first one, which it leads to
+      const StageSpec& first = options.stage_list.front();
+      warm.users = first.users.value_or(warm.users);
+      warm.rate = first.rate.value_or(warm.rate);
+      warm.feed_percent = first.feed_percent.value_or(warm.feed_percent);
+    }
     warm.name = "warm-up";
     warm.duration = options.warmup;
     warm.seed = mix64(seed ^ kWarmUpSeed);

@@ -12,7 +12,11 @@ Result<void> finish_stages(const LoadedOptions& loaded, Options& options) {
   auto stages = parse_stages(options.stages);
   if (!stages) return loaded.at("stages", stages.error().text);
   options.stage_list = std::move(*stages);
-  if (options.stage_list.empty()) return {};
+  if (options.stage_list.empty()) {
+    if (options.stages.empty()) return {};
+    return loaded.at("stages",
+                     "has no stage in it: leave it out, or write one, such as users=100 duration=10s");
+  }
   if (!options.profile.empty()) return loaded.at("stages", "is the profile's: leave one of the two out");
   for (const StagePlan& stage : plan_of(options, 0).stages) {
     if (!stage.counted) continue;

@@ -54,6 +54,21 @@ TEST_CASE("stages: what one doesn't name is as the options say") {
   CHECK(ask({"-duration", "1s", "-warmup", "1s", "-stages", "users=1;users=2"}).options.any_rate() == false);
 }
 
+TEST_CASE("stages: a warm-up is like the first one") {
+  const Asked asked = ask({"-users", "7", "-duration", "3s", "-warmup", "1s", "-feed-percent", "5", "-stages",
+                           "users=100 rate=50 feed-percent=20; users=200"});
+  REQUIRE(asked.error.empty());
+  const RunPlan plan = plan_of(asked.options, 11);
+  REQUIRE(plan.stages.size() == 3);
+  const StagePlan& warm = plan.stages.front();
+  CHECK_FALSE(warm.counted);
+  CHECK(warm.users == 100);
+  CHECK(warm.rate == 50);
+  CHECK(warm.feed_percent == 20);
+  CHECK(warm.duration == seconds(1));
+  CHECK(warm.requests == 0);
+}
+
 TEST_CASE("stages: an error names its column") {
   const auto [text, error] = GENERATE(table<std::string, std::string>({
       {"users=0", "column 7: users is 1 to 100000"},
@@ -72,6 +87,8 @@ TEST_CASE("stages: an error names its column") {
 }
 
 TEST_CASE("stages: what can't be is refused beforehand") {
+  CHECK(ask({"-stages", " "}).error.find("has no stage in it") != std::string::npos);
+  CHECK(ask({"-stages", "", "-duration", "1s"}).error.empty());
   CHECK(ask({"-stages", "users=5"}).error.find("stage-1 has no end") != std::string::npos);
   CHECK(ask({"-profile", "stress-static", "-stages", "users=5"}).error.find("stages") != std::string::npos);
   CHECK(ask({"-stages", "rate=5 duration=1s", "-interval-max", "1s"}).error.find("stage-1") !=
