@@ -2,6 +2,7 @@
 and waiting for a quiet moment. Numbers of the kernel in, plain values out."""
 
 import os
+import signal
 import threading
 import time
 import urllib.request
@@ -55,6 +56,24 @@ def process_ticks(pid, with_children=False):
         return None
 
 
+def start_time(pid):
+    """Ticks from boot to the start of a process, which tells it from a later one of the same number; None when it has gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return int(file.read().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def end_process(pid, started, number):
+    """Sends a signal, but only to the process that started then."""
+    if started is not None and start_time(pid) == started:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
 def resident_bytes(pids):
     """Of processes that share their memory, as PostgreSQL's do: what each has for itself, and the largest shared part."""
     own, shared = 0, [0]
@@ -99,6 +118,12 @@ class System:
 
     def __init__(self, name, pids, cgroup=None, postmaster=None):
         self.name, self.pids, self.cgroup, self.postmaster = name, pids, cgroup, postmaster
+        self.started = {pid: start_time(pid) for pid in (*pids, postmaster) if pid}
+
+    def kill(self):
+        """Its processes at once; a number that another process has by now is left alone."""
+        for pid, started in self.started.items():
+            end_process(pid, started, signal.SIGQUIT if pid == self.postmaster else signal.SIGKILL)
 
     def ticks(self):
         total = sum(process_ticks(pid) or 0 for pid in self.pids)
@@ -148,7 +173,7 @@ class Sampler:
 
 def utilisation(names, rows, started, ended):
     """What a sampler's rows say of each system: lists over `at`, seconds since `started` (wall clock) in the middle of each
-    interval, and the mean of those between it and `ended`. CPU in percent of a core."""
+    interval, and the mean of those between it and `ended`, each weighed by its part in there. CPU in percent of a core."""
     at = [round((before[0] + after[0]) / 2 - started, 2) for before, after in zip(rows, rows[1:])]
     systems = {}
     for i, name in enumerate(names):
@@ -157,7 +182,7 @@ def utilisation(names, rows, started, ended):
             passed = max(after[0] - before[0], 1e-6)
             ticks = max(0, after[1][i] - before[1][i])  # fewer: a child has ended between two looks
             cpu.append(round(100 * ticks / TICK / passed, 1))
-            weights.append(passed if started <= (before[0] + after[0]) / 2 <= ended else 0)
+            weights.append(max(0.0, min(after[0], ended) - max(before[0], started)))
         total = sum(weights)
         system = {"cpu_percent": cpu, "rss_bytes": [row[2][i] for row in rows[1:]],
                   "cpu_mean": round(sum(c * w for c, w in zip(cpu, weights)) / total, 2) if total else 0.0,

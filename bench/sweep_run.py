@@ -177,12 +177,7 @@ class LocalSystem:
     def down(self):
         """Nothing of it is kept, so nothing needs to be waited for: `down` finds them ended."""
         for system in self.watched:
-            for pid, number in [(pid, signal.SIGKILL) for pid in system.pids] + [(system.postmaster, signal.SIGQUIT)]:
-                try:
-                    if pid:
-                        os.kill(pid, number)
-                except ProcessLookupError:
-                    pass
+            system.kill()
         end_system(self.folder)
 
 

@@ -123,6 +123,24 @@ class Plan(Case):
         self.assertEqual(systems["Sys2"]["cpu_mean"], 10.0)
         idle = [*rows, (104.0, rows[-1][1], [9, 9], [None, None])]  # the load is over
         self.assertEqual(sweep_machine.utilisation(["Sys1", "Sys2"], idle, 101.0, 103.0)[1]["Sys1"]["cpu_mean"], 50.0)
+        inside = sweep_machine.utilisation(["Sys1", "Sys2"], rows, 101.1, 101.3)[1]  # shorter than an interval
+        self.assertEqual(inside["Sys1"]["cpu_mean"], 50.0)
+        across = [*rows[:2], (102.0, rows[1][1], [1, 2], [None, None])]  # a quarter of it at work
+        self.assertEqual(sweep_machine.utilisation(["Sys1", "Sys2"], across, 100.75, 101.75)[1]["Sys1"]["cpu_mean"], 12.5)
+
+    def test_only_the_process_that_was_meant_is_killed(self):
+        with subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL) as process:
+            self.addCleanup(process.kill)
+            system = sweep_machine.System("Sys2", [process.pid])
+            began = system.started[process.pid]
+            system.started[process.pid] -= 1  # an earlier one of this number
+            system.kill()
+            self.assertIsNone(process.poll())
+            system.started[process.pid] = began
+            system.kill()
+            self.assertEqual(process.wait(), -signal.SIGKILL)
+        system.kill()
+        self.assertIsNone(sweep_machine.start_time(process.pid))
 
     def test_a_run_is_judged_with_its_reason(self):
         report = {"invalid": [], "interrupted": False, "operations": {"buckets": {"ok": 5}}}
