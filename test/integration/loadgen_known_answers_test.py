@@ -11,8 +11,10 @@ import subprocess
 from case import Case, main
 from fixture_server_test import Fixture
 from ports import free_port
-from programs import clean_environment, program, run
+from programs import LOADGEN_RIGHT, clean_environment, program, run
 from waiting import TIME_FACTOR, wait_until
+
+FAILED = (3, 4)  # 4: this machine was too busy for a generator, which comes before thresholds that do not hold
 
 
 class KnownAnswers(Case):
@@ -63,7 +65,8 @@ class KnownAnswers(Case):
     def test_fixed_service_time(self):
         self.fixture.change(service="fixed+10ms")
         code, report = self.load("-users", "20", "-requests", "400", "-fail", "p50(post)>=9.9ms, errors==0; ok==400")
-        self.assertEqual(code, 0, report["failures"])
+        self.assertIn(code, LOADGEN_RIGHT)
+        self.assertEqual(report["failures"], [])
         self.expect_buckets(report, {"ok": 400})
         latency = report["operations"]["message"]["latency_ms"]
         self.assertEqual(latency["count"], 400)
@@ -84,7 +87,7 @@ class KnownAnswers(Case):
                 self.assertEqual(after["requests"] - before["requests"], 500)
                 self.assertGreater(failed, 0)
                 self.expect_buckets(report, {"ok": 500 - failed, bucket: failed})
-                self.assertEqual(code, 3)
+                self.assertIn(code, FAILED)
                 self.assertEqual([t["held"] for t in report["thresholds"]], [False, True])
 
     def test_a_server_that_never_answers(self):
@@ -94,7 +97,7 @@ class KnownAnswers(Case):
         self.expect_buckets(report, {"time_out": 40})
         self.assertEqual(report["operations"]["message"]["latency_ms"]["count"], 0)
         self.assertEqual([t["held"] for t in report["thresholds"]], [True, True, False], "no latency was measured")
-        self.assertEqual(code, 3)
+        self.assertIn(code, FAILED)
 
     def test_a_queue_shows_what_its_server_measured(self):
         """Poisson arrivals at one exponential server: theory's figures are held by a unit test in virtual time and by the
@@ -102,7 +105,7 @@ class KnownAnswers(Case):
         self.fixture.change(service="exponential+3ms", capacity=1)
         code, report = self.load("-users", "300", "-rate", "200", "-arrival", "poisson", "-requests", "300",
                                  "-feed-percent", "100")
-        self.assertIn(code, (0, 4), report["failures"])
+        self.assertIn(code, LOADGEN_RIGHT, report["failures"])
         self.expect_buckets(report, {"ok": 300})
         server = self.fixture.counters()["sojourn_ms"]
         self.assertEqual(server["count"], 300)
@@ -130,7 +133,7 @@ class KnownAnswers(Case):
         self.assertEqual(message["intended_latency_ms"]["count"], 1200)
         self.assertGreaterEqual(message["intended_latency_ms"]["p95"], 1000)
         self.assertEqual([t["held"] for t in report["thresholds"]], [True, False, True, True], report["thresholds"])
-        self.assertIn(code, (3, 4), "4: this machine was too busy for a generator")
+        self.assertIn(code, FAILED)
 
     def test_a_generator_that_was_late_says_invalid(self):
         process, elapsed = self.start_load("-users", "50", "-rate", "200", "-requests", "600", "-fail", "ok==600")
@@ -139,7 +142,7 @@ class KnownAnswers(Case):
         code, out, err = run([program("loadgen"), "-url", self.fixture.url, "-users", "1", "-interval-min", "100ms",
                               "-duration", "1s", "-out-dir", ""])  # a second in which the other stands still
         process.send_signal(signal.SIGCONT)
-        self.assertEqual(code, 0, out + err)
+        self.assertIn(code, LOADGEN_RIGHT, out + err)
         code, report = self.finish_load(process)
         self.assertEqual(code, 4)
         self.assertIn("schedule lag", report["invalid"][0])
@@ -153,13 +156,13 @@ class KnownAnswers(Case):
                                  "-fail", "errors==3, time_out==3, not_issued==97")
         self.expect_buckets(report, {"time_out": 3, "not_issued": 97})
         self.assertEqual(report["operations"]["queue_full"], 90)
-        self.assertIn(code, (0, 4))
+        self.assertIn(code, LOADGEN_RIGHT)
 
     def test_stages_and_held_connections_from_addresses_of_their_own(self):
         code, report = self.load("-stages", "users=3 requests=30; name=peak users=6 rate=200 requests=60",
                                  "-held-new-connections", "4", "-held-new-stage", "peak", "-held-new-age", "100ms",
                                  "-source-addresses", "127.4.0.0/16", "-requests-per-connection", "5", "-duplicate-percent", "10")
-        self.assertIn(code, (0, 4), report["failures"])
+        self.assertIn(code, LOADGEN_RIGHT, report["failures"])
         self.expect_buckets(report, {"ok": 90})
         self.assertEqual([(stage["name"], stage["operations"]["buckets"]["ok"]) for stage in report["stages"]],
                          [("stage-1", 30), ("peak", 60)])

@@ -11,7 +11,7 @@ import threading
 
 from case import Case, main
 from ports import free_port_base
-from programs import PROGRAMS, ROOT, clean_environment, program, run
+from programs import LOADGEN_RIGHT, PROGRAMS, ROOT, clean_environment, program, run
 from raw import RawClient, fetch, wire
 from waiting import TIME_FACTOR, wait_until
 
@@ -81,8 +81,9 @@ class Local(Case):
                 self.assertEqual(self.local("status")[0], 0)
                 process, results = self.loadgen("-users", "100", "-requests", str(requests), "-feed-percent", "5",
                                                 "-verify-urls", ",".join(f"http://127.0.0.1:{p}" for p in self.backend_ports()))
-                code, out, _ = self.finish_load(process, results)
-                self.assertEqual(code, 0, out)
+                code, out, report = self.finish_load(process, results)
+                self.assertIn(code, LOADGEN_RIGHT, out)
+                self.assertEqual(report["failures"], [], out)
                 status = json.loads(fetch(self.base, "/lb/status").body)
                 self.assertEqual(len(status["backends"]), 3)
                 wss = json.loads(fetch(self.base, "/info").body)["wss"]

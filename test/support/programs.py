@@ -19,6 +19,8 @@ PROGRAMS = os.path.realpath(os.environ.get("DLB_PROGRAMS", ROOT))
 SANITIZED = "asan" in PROGRAMS or "tsan" in PROGRAMS
 _SANITIZER_WORDS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:", "CHECK failed")
 
+LOADGEN_RIGHT = (0, 4)  # 4: answers and feed are right, but the generator was the slower one, so its figures are no measurement
+
 
 def program(name):
     return os.path.join(PROGRAMS, name, name)
