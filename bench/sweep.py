@@ -67,7 +67,11 @@ def arguments_of(argv):
         parser.error("settings: at least one, each once")
     if not policies and not all(0 <= value <= 100 for value in thresholds):
         parser.error("--thresholds: numbers from 0 to 100")
-    return arguments, sweep_plan.settings_of(thresholds, policies, bool(arguments.self_check))
+    settings = sweep_plan.settings_of(thresholds, policies, bool(arguments.self_check))
+    names = [setting["name"] for setting in settings]
+    if arguments.baseline is not None and not arguments.plot_only and arguments.baseline not in names:
+        parser.error(f"--baseline: one of the settings, {', '.join(names)}")
+    return arguments, settings
 
 
 def config_of(arguments):
@@ -124,7 +128,9 @@ def execute(settings, fixed, loose, store, baseline):
         run, attempt = following
         setting = next(setting for setting in settings if setting["name"] == run["setting"])
         started = time.monotonic()
-        record = sweep_run.one_run(run, attempt, setting, {**fixed, **loose}, store, say)
+        limit, decided = sweep_plan.memory_limit_of(records.values(), fixed["memory_limit"])
+        config = {**fixed, **loose, "memory_limit": limit, "memory_decided": decided}
+        record = sweep_run.one_run(run, attempt, setting, config, store, say)
         store.add(record)
         records[run["id"], attempt] = record
         say(run_line(record, len(order), len(records), time.monotonic() - started))
@@ -179,6 +185,10 @@ def main(argv):
     try:
         if arguments.plot_only:
             plan = store.plan()
+            if arguments.baseline not in (None, *(setting["name"] for setting in plan["settings"])):
+                print(f"sweep: --baseline {arguments.baseline} is not among its settings", file=sys.stderr)
+                return 2
+            plan["baseline"] = arguments.baseline or plan["baseline"]
             finish(plan, store.records(), store)
             return 0
         if arguments.self_check:

@@ -10,9 +10,13 @@ import sweep_plan
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DASHBOARD_STYLE = os.path.join(os.path.dirname(HERE), "lb", "dashboard", "dashboard.css")
+INTENDED = "from the intended time"  # of an open load: what a user would have seen who came on time
 FIGURES = (("message.p50", "Messages, p50", "ms"), ("message.p95", "Messages, p95", "ms"), ("message.p99", "Messages, p99", "ms"),
            ("feed.p50", "Feeds, p50", "ms"), ("feed.p95", "Feeds, p95", "ms"), ("feed.p99", "Feeds, p99", "ms"),
-           ("throughput", "Throughput", "/s"), ("errors", "Errors", "%"), ("imbalance", "Imbalance", "×"))
+           *((f"{kind}_intended.{name}", f"{title} {INTENDED}, {name}", "ms")
+             for kind, title in (("message", "Messages"), ("feed", "Feeds")) for name in sweep_plan.PERCENTILES),
+           ("throughput", "Throughput", "/s"), ("errors", "Errors", "%"),
+           ("not_issued", "Not issued", "%"), ("imbalance", "Imbalance", "×"))
 
 
 def page_data(plan, records, comparisons, report_of):
@@ -30,7 +34,8 @@ def page_data(plan, records, comparisons, report_of):
             "typical": sweep_plan.typical(runs),
             "runs": [run_data(record, report_of(record)) for record in runs],
         })
-    config = plan["config"]
+    limit, _ = sweep_plan.memory_limit_of(records.values(), plan["config"]["memory_limit"])
+    config = {**plan["config"], "memory_limit": limit}
     states = [record["state"] for record in usable]
     return {
         "title": title_of(plan), "axis": plan["settings"][0]["kind"], "baseline": plan["baseline"],
@@ -41,7 +46,7 @@ def page_data(plan, records, comparisons, report_of):
         "started": min((record["started"] for record in records.values()), default=None),
         "runs_done": len(usable), "runs_planned": len(order), "busy": states.count("busy"),
         "left_out": sweep_plan.left_out(order, records),
-        "notes": notes_of(comparisons, usable),
+        "notes": notes_of(comparisons, records.values()),
     }
 
 
@@ -97,11 +102,15 @@ def cell(found):
     return "–" if found is None else f"{number(found['median'])} [{number(found['min'])}–{number(found['max'])}]"
 
 
+def short_title(title):
+    return title.replace("Messages, ", "").replace(f"Messages {INTENDED}, ", "intended ")
+
+
 def summary_lines(data):
     """For the screen: medians with their spread, and the verdicts."""
     yield f"{data['title']}: {data['runs_done']} of {data['runs_planned']} runs, medians [smallest–largest]"
-    columns = [row for row in data["shown"] if not row["path"].startswith("feed.")]
-    rows = [[data["axis"], *(f"{row['title'].replace('Messages, ', '')} {row['unit']}" for row in columns), "verdict"]]
+    columns = [row for row in data["shown"] if not row["path"].startswith("feed")]
+    rows = [[data["axis"], *(f"{short_title(row['title'])} {row['unit']}" for row in columns), "verdict"]]
     for setting in data["settings"]:
         rows.append([setting["name"], *(cell(setting["figures"][row["path"]]) for row in columns), setting["verdict"]])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]

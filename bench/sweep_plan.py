@@ -85,15 +85,31 @@ def shares_of(report, backends):
     return shares
 
 
-def latency_of(report, kind):
-    found = report["operations"][kind]["latency_ms"]
-    return {name: found[name] for name in PERCENTILES} if found["count"] else None
+def memory_limit_of(records, wanted):
+    """(limit, decided): the memory limit that the runs have had, which all further ones have, too: what a first one could not
+    have, none gets. `wanted`, not decided, while none has run."""
+    for record in records:
+        if "memory_limit" in record:
+            return record["memory_limit"], True
+        if "figures" in record:  # of a sweep that kept only why there was none
+            return None if record.get("memory_word") else wanted, True
+    return wanted, False
+
+
+def latency_of(report, kind, which="latency_ms"):
+    found = report["operations"][kind].get(which)
+    return {name: found[name] for name in PERCENTILES} if found and found["count"] else None
 
 
 def figures_of(report, shares):
     """What a run is shown by."""
     operations = report["operations"]
+    intended = {kind: latency_of(report, kind, "intended_latency_ms") for kind in ("message", "feed")}
+    open_load = any(intended.values())
+    unissued = operations["buckets"].get("not_issued", 0)
     return {"message": latency_of(report, "message"), "feed": latency_of(report, "feed"),
+            "message_intended": intended["message"], "feed_intended": intended["feed"],
+            "not_issued": 100 * unissued / operations["planned"] if (open_load or unissued) and operations["planned"] else None,
             "throughput": operations["throughput_per_second"], "done": operations["done"],
             "errors": 100 * operations["failed"] / operations["done"] if operations["done"] else 100,
             "imbalance": imbalance(shares)}

@@ -116,8 +116,8 @@ def call(command, seconds, **keywords):
 class LocalSystem:
     """A balancer before backends, as deploy/local.sh runs them."""
 
-    def __init__(self, store, backends, memory_limit=None):
-        self.store, self.backends, self.memory_limit = store, backends, memory_limit
+    def __init__(self, store, backends, memory_limit=None, may_do_without=True):
+        self.store, self.backends, self.memory_limit, self.may_do_without = store, backends, memory_limit, may_do_without
         self.folder = None
         self.watched = []  # once they run
         self.memory_word = None  # why there are no cgroups although they were asked for
@@ -132,7 +132,7 @@ class LocalSystem:
                    "--store", self.store, "--programs", os.environ.get("DLB_PROGRAMS", ROOT)]
         out, code = self._local(command + (["--memory-limit", self.memory_limit] if self.memory_limit else []),
                                 settings_environment)
-        if code == NO_CGROUPS:
+        if code == NO_CGROUPS and self.may_do_without:
             self.memory_word, self.memory_limit = last_line(out), None
             shutil.rmtree(self.folder)
             return self.up(settings_environment, note_folder)
@@ -252,10 +252,11 @@ def one_run(run, attempt, setting, config, store, say):
     with STOPS.let_in():
         busy, waited = machine.wait_quiet(config["busy"], config["quiet_within"])
     quiet = {"busy_percent": round(busy, 1), "waited_seconds": round(waited, 1)}
-    system = LocalSystem(config["store"], config["backends"], config["memory_limit"])
+    system = LocalSystem(config["store"], config["backends"], config["memory_limit"], not config["memory_decided"])
     scratch = None
     try:
         system.up(setting["environment"], store.set_active)
+        record.update(memory_limit=system.memory_limit, memory_word=system.memory_word)
         if system.memory_word:
             say(f"  without memory cgroups: {system.memory_word}")
         scratch = tempfile.mkdtemp(prefix="loadgen-", dir=system.folder)
@@ -281,7 +282,7 @@ def one_run(run, attempt, setting, config, store, say):
         shares = sweep_plan.shares_of(report, system.backend_names())
         record.update(state=state, why=why, report=path, exit_code=code, shares=shares,
                       figures=sweep_plan.figures_of(report, shares), at=at, systems=systems,
-                      others_percent=round(during, 1), quiet=quiet, memory_word=system.memory_word)
+                      others_percent=round(during, 1), quiet=quiet)
     except RunFailed as error:
         record.update(state="failed", why=str(error), quiet=quiet)
     finally:

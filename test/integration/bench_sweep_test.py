@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,6 +93,54 @@ class Plan(Case):
         self.assertIn("Not all", sweep_plan.overall({"a": None, "b": stalled}))
         self.assertIn("not judged", sweep_plan.verdict_words(stalled))
 
+    def test_an_open_load_is_shown_from_the_intended_time_too(self):
+        def report(intended, unissued):
+            part = {"latency_ms": {"count": 9, "p50": 1, "p95": 2, "p99": 3}, "intended_latency_ms": intended}
+            return {"operations": {"message": part, "feed": {"latency_ms": {"count": 0}}, "throughput_per_second": 9.0,
+                                   "done": 10, "failed": 1, "planned": 40, "buckets": {"not_issued": unissued}}}
+
+        figures = sweep_plan.figures_of(report({"count": 9, "p50": 10, "p95": 20, "p99": 3000}, 30), {})
+        self.assertEqual((figures["message"]["p99"], figures["message_intended"]["p99"]), (3, 3000))
+        self.assertEqual((figures["feed_intended"], figures["not_issued"], figures["errors"]), (None, 75, 10))
+        order = sweep_plan.order_of(self.settings[:1], 1, 1)
+        record = record_of(order[0])
+        record["figures"] = figures
+        plan = {"settings": self.settings[:1], "order": order, "baseline": "55", "config": {"memory_limit": None}}
+        lines = sweep_page.summary_lines(sweep_page.page_data(plan, {(order[0]["id"], 1): record}, {"55": None}, report_of))
+        self.assertRegex("\n".join(lines), r"intended p99 ms(.|\n)*3000")
+        closed = sweep_plan.figures_of(report({"count": 0}, 0), {})
+        self.assertIsNone(closed["message_intended"])
+        self.assertIsNone(closed["not_issued"])
+
+    def test_the_memory_limit_is_decided_by_the_first_run(self):
+        run = sweep_plan.order_of(self.settings, 1, 1)[0]
+        failed = record_of(run, state="failed")  # before its systems were there
+        self.assertEqual(sweep_plan.memory_limit_of([failed], "512M"), ("512M", False))
+        self.assertEqual(sweep_plan.memory_limit_of([failed, record_of(run, memory_limit=None)], "512M"), (None, True))
+        self.assertEqual(sweep_plan.memory_limit_of([record_of(run, memory_limit="512M")], "512M"), ("512M", True))
+        self.assertEqual(sweep_plan.memory_limit_of([record_of(run, memory_word="no")], "512M"), (None, True))
+        asked = []
+
+        class Local(sweep_run.LocalSystem):
+            @staticmethod
+            def _local(command, extra=None):
+                asked.append("--memory-limit" in command)
+                return "no cgroup", sweep_run.NO_CGROUPS if asked[-1] else 1
+
+        for may, tried in ((True, [True, False]), (False, [True])):
+            system = Local("sqlite", 1, "512M", may)
+            with self.assertRaises(sweep_run.RunFailed):
+                system.up({}, lambda folder: self.addCleanup(shutil.rmtree, folder, ignore_errors=True))
+            self.assertEqual(asked, tried)
+            self.assertEqual(system.memory_word, "no cgroup" if may else None)
+            asked.clear()
+
+    def test_a_baseline_is_one_of_the_settings(self):
+        sweep = [sys.executable, os.path.join(ROOT, "bench", "sweep.py"), "--out", self.folder, "--baseline"]
+        code, _, err = run([*sweep, "66"])
+        self.assertEqual(code, 2)
+        self.assertIn("55, 60, 65, 70, 75", err)
+
     def test_the_folder_keeps_what_ran_and_refuses_another_sweep(self):
         store = Store(os.path.join(self.folder, "out"))
         order = sweep_plan.order_of(self.settings, 1, 1)
@@ -163,12 +212,15 @@ class Plan(Case):
         records[order[-1]["id"], 1] = record_of(order[-1], state="failed")
         records[order[-1]["id"], 2] = record_of(order[-1], 2, "failed")
         plan = {"settings": self.settings, "order": order, "baseline": "75",
-                "config": {"load": ["-users", "9"], "seed": 1, "store": "sqlite", "backends": 3, "memory_limit": None}}
+                "config": {"load": ["-users", "9"], "seed": 1, "store": "sqlite", "backends": 3, "memory_limit": "512M"}}
+        records[order[0]["id"], 1].update(memory_limit=None, memory_word="none can be made")
         data = sweep_page.page_data(plan, records, {"55": SAME, "60": WORSE, "75": None}, report_of)
         text = "\n".join(sweep_page.summary_lines(data))
         self.assertIn("message p99 worse (× 1.50, 1.20 to 1.90); errors worse (+0.50 %)", text)
         self.assertIn("no difference", text)
         self.assertIn("2 runs were disturbed", text)
+        self.assertIn("without memory cgroups: none can be made", text)
+        self.assertIsNone(data["config"]["memory_limit"], "what the runs had, not what was asked for")
         self.assertIn(f"round 2, {order[-1]['setting']}: failed, because", text)
         page = sweep_page.html(data)
         self.assertNotIn("</script><b>", page)
