@@ -32,7 +32,7 @@ struct ChatResult {
   std::uint64_t resumed = 0;
   std::uint64_t duplicate_acks = 0;  // messages that were stored before this run
   std::uint64_t deliveries = 0;      // of this run's messages
-  double seconds = 0;                // of the stages, with the time until all had come
+  double seconds = 0;                // from the first counted stage's start to its last operation's end
   std::uint64_t unsettled = 0;       // subscribers that never got as far as they had to
   std::vector<std::pair<std::string, std::uint64_t>> errors;  // by the server's code
   std::vector<ChatGroupFigures> groups;                       // as those of the delivery

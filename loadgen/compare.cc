@@ -245,7 +245,9 @@ class Comparer {
       for (const auto& [key, value] : run.config) members[key].second.insert(value);
     }
     for (const auto& [key, sides] : members) {
-      if (key == "url" || (sides.first == sides.second && sides.first.size() <= 1)) continue;
+      if (key.ends_with("url") || key.ends_with("urls") ||
+          (sides.first == sides.second && sides.first.size() <= 1))
+        continue;
       if (key == "seed" && sides.first == sides.second) continue;
       result_.warnings.push_back(fmt::format("configurations differ: {} is {} in A and {} in B", key,
                                              listed(sides.first), listed(sides.second)));

@@ -16,6 +16,7 @@ bool same_message(const Ledger::Entry& a, const Ledger::Entry& b) {
 }  // namespace
 
 void Ledger::add(const MessageId& id, std::uint64_t content, Promise promise, const Acknowledged& told) {
+  if (!keeps_ && oracle_ == nullptr) return;
   if (size_ % kChunk == 0) chunks_.push_back(std::make_unique<Entry[]>(kChunk));
   at(size_++) = Entry{id, content, promise, 0, false, told.sequence, told.stamp};
   if (promise == Promise::Accepted) ++accepted_;

@@ -42,6 +42,8 @@ class Ledger {
 
   // From now on, for the ledger's life; null: nobody.
   void watch(DeliveryOracle* oracle) { oracle_ = oracle; }
+  // Nobody will look a message up: without an oracle none is kept.
+  void keep_nothing() { keeps_ = false; }
   // A message is about to be sent, as `intended`.
   void sent(const MessageId& id, std::uint64_t content, TimePoint intended) {
     if (oracle_ != nullptr) oracle_->sent(id, content, intended);
@@ -68,6 +70,7 @@ class Ledger {
   std::size_t size_ = 0;
   std::uint64_t accepted_ = 0;
   std::uint64_t ambiguous_ = 0;
+  bool keeps_ = true;
   DeliveryOracle* oracle_ = nullptr;
   std::vector<std::uint32_t> places_;  // open addressing, entry + 1, 0 is free; a power of two
 };

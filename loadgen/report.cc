@@ -60,6 +60,12 @@ std::vector<std::string> invalid_reasons(const RunResult& result) {
       reasons.push_back(stage.plan.name + ": " + reason);
     }
   }
+  if (!reasons.empty()) return reasons;
+  GeneratorUse use{result.cpu_seconds, {}, result.waits};
+  for (const StageResult& stage : result.stages) use.elapsed += stage.elapsed;
+  for (const std::string& reason : busy_reasons(result.total, use)) {
+    reasons.push_back("all stages together: " + reason);
+  }
   return reasons;
 }
 
@@ -89,7 +95,8 @@ ExitCode exit_code(const RunResult& result) {
   if (wrong) return ExitCode::NotVerified;
   if (!invalid_reasons(result).empty()) return ExitCode::Invalid;
   const bool refused = result.leaderboard && !verdict_of(result).promotable();
-  return failures(result).empty() && !refused ? ExitCode::Passed : ExitCode::NotVerified;
+  if (refused || !failures(result).empty()) return ExitCode::NotVerified;
+  return result.files_failed ? ExitCode::Failed : ExitCode::Passed;
 }
 
 }  // namespace dlb::loadgen

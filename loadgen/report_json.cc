@@ -73,6 +73,20 @@ void config_json(JsonWriter& json, const RunResult& result) {
       .field("response_read_delay_seconds", seconds(o.response_read_delay))
       .field("request_timeout_seconds", seconds(o.request_timeout))
       .field("max_errors", o.max_errors)
+      .field("fail", joined_by_commas(o.fail))
+      .field("verify_feed", o.verify_feed)
+      .field("verify_urls", joined_by_commas(o.verify_urls))
+      .field("ca", o.ca)
+      .field("insecure", o.insecure)
+      .field("lb_url", o.lb_url)
+      .field("system_urls", joined_by_commas(o.system_urls))
+      .field("metrics_interval_seconds", seconds(o.metrics_interval))
+      .field("wss_url", joined_by_commas(o.wss_url))
+      .field("subscribers", o.subscribers)
+      .field("publishers", o.publishers)
+      .field("chat_key", o.chat_key)
+      .field("reconnect_percent", o.reconnect_percent)
+      .field("settle_timeout_seconds", seconds(o.settle_timeout))
       .end_object();
 }
 

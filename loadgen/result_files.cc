@@ -82,13 +82,16 @@ void ResultFiles::append(std::string& text, const std::string& name, std::string
   }
 }
 
-std::string ResultFiles::finish(const RunResult& result) {
-  std::string text;
-  if (stem_.empty()) return text;
+void ResultFiles::end_streams() {
   for (const auto& file : {series_.get(), metrics_.get()}) {
     if (file == nullptr) continue;
     if (const auto finished = file->finish(); !finished) tell(finished.error());
   }
+}
+
+std::string ResultFiles::finish(const RunResult& result) {
+  std::string text;
+  if (stem_.empty()) return text;
   append(text, "summary", summary_header(), summary_row(result));
   append(text, "operation-summary", operation_summary_header(), operation_summary_rows(result));
   append(text, "header-acceptance", header_acceptance_header(), header_acceptance_rows(result));

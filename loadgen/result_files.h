@@ -29,7 +29,9 @@ class ResultFiles final : public SeriesSink, public SampleSink {
   void on_second(const SeriesRow& row, std::string_view stage,
                  const std::vector<std::string>& backends) override;
   void on_sample(const MetricsRow& row) override;
-  // Writes the rest. Gives lines for standard output: which files there are.
+  // The files that grow are whole now: failed() knows of them before anything is said of the run.
+  void end_streams();
+  // Behind end_streams(): writes the rest. Gives lines for standard output: which files there are.
   std::string finish(const RunResult& result);
 
   bool failed() const { return failed_; }

@@ -127,7 +127,9 @@ Run::Run(const Options& options, std::vector<Target> targets, std::vector<Target
       context_(loop_, options_.request_timeout, options_.response_read_delay),
       pool_(context_, pool_capacity(plan_), targets_.size()),
       chat_(std::move(chat)),
-      screen_(STDERR_FILENO) {}
+      screen_(STDERR_FILENO) {
+  if (!options_.verify_feed) ledger_.keep_nothing();
+}
 
 void Run::on_signal(int signal_number) {
   if (stop_) std::_Exit(128 + signal_number);
@@ -283,7 +285,6 @@ void Run::perform_stage(StageResult& result, std::string_view label, Observation
   result.waits = core_waits() - waits_before;
   result.elapsed = stage.ended_at() - stage.started_at();
   result.hit_window = stage.hit_window();
-  result.longest_turn = Duration(loop_.counters().turn_ns_max);
   result.connections_opened = context_.connections_opened - opened;
   cool_down(stage);
 }
@@ -320,7 +321,6 @@ void Run::perform_chat_stage(StageResult& result, Observation& observation) {
   result.cpu_seconds = cpu_seconds() - cpu_before;
   result.waits = core_waits() - waits_before;
   result.elapsed = stage.ended_at() - stage.started_at();
-  result.longest_turn = Duration(loop_.counters().turn_ns_max);
   result.connections_opened = chat_->subscribers().size();
 }
 
@@ -351,6 +351,7 @@ void Run::perform(RunResult& result, Observation& observation) {
     if (!plan.counted && !stop_) perform_warm_up(plan);
   }
   const TimePoint began = observation.begin(stop_);
+  result.started_wall_us = wall_now_us();
   std::string_view stopped_ladder;
   for (std::size_t i = 0; i < result.stages.size(); ++i) {
     StageResult& stage = result.stages[i];
@@ -377,10 +378,9 @@ void Run::perform(RunResult& result, Observation& observation) {
     result.connections_opened += stage.connections_opened;
   }
   observation.finish(stop_);
+  screen_.clear();  // lines may follow
   finish_held(result);
   result.tls_failures = context_.tls_failures;
-  screen_.clear();
-  result.started_wall_us = result.stages.front().started_wall_us;
   result.longest_turn = Duration(loop_.counters().turn_ns_max);
   result.stray_bytes = context_.stray_bytes;
 }
@@ -407,6 +407,8 @@ ExitCode Run::execute() {
   verify(result);
   result.interrupted = stop_;
 
+  observation.files().end_streams();
+  result.files_failed = observation.files().failed();
   std::string text = report_text(result);
   ExitCode code = exit_code(result);
   text += observation.files().finish(result);

@@ -40,7 +40,6 @@ struct StageResult {
   Duration elapsed{};                // to the end of its last operation
   double cpu_seconds = 0;            // the generator's own
   CoreWaits waits;                   // of the generator
-  Duration longest_turn{};           // of its loop so far: how late it may have been
   std::uint64_t connections_opened = 0;
 
   GeneratorUse generator() const { return GeneratorUse{cpu_seconds, elapsed, waits}; }
@@ -53,12 +52,13 @@ struct RunResult {
   bool altered = false;              // of a profile: not as it is defined
   std::vector<StageResult> stages;   // the counted ones, in order
   Recorder total;                    // of all of them
-  std::int64_t started_wall_us = 0;  // of the first counted stage
+  std::int64_t started_wall_us = 0;  // of the first counted stage, or when it would have begun
   Duration elapsed{};                // from there to the end of the last operation
   bool interrupted = false;
-  double cpu_seconds = 0;  // the generator's own, in the counted stages
-  CoreWaits waits;         // of the generator, likewise
-  Duration longest_turn{};
+  double cpu_seconds = 0;     // the generator's own, in the counted stages
+  CoreWaits waits;            // of the generator, likewise
+  Duration longest_turn{};    // of its loop: how late it may have been
+  bool files_failed = false;  // what grows during the run could not be written
   std::uint64_t stray_bytes = 0;
   std::uint64_t connections_opened = 0;
   std::optional<Verification> verification;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 namespace dlb::loadgen {
 namespace {
@@ -18,20 +19,33 @@ constexpr std::uint64_t kLeastRuns = 50;
 
 double p99_ms(const Histogram& histogram) { return static_cast<double>(histogram.percentile(99)) / 1000; }
 
+// Of all operations. On the heap: a histogram is large.
+std::unique_ptr<Histogram> latency_of(const Recorder& recorder) {
+  auto latency = std::make_unique<Histogram>();
+  for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
+    latency->merge(recorder.of(which).latency_us);
+  }
+  return latency;
+}
+
 }  // namespace
 
 std::vector<std::string> invalid_reasons(const Recorder& recorder, const GeneratorUse& use) {
   std::vector<std::string> reasons;
-  const auto latency = std::make_unique<Histogram>();
-  for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
-    latency->merge(recorder.of(which).latency_us);
-  }
+  const auto latency = latency_of(recorder);
   const double lag = p99_ms(recorder.schedule_lag_us());
   const double limit = std::max(kLagFloorMs, kLagShare * p99_ms(*latency));
   if (lag > limit) {
     reasons.push_back(fmt::format(
         "the generator was late: p99 of its schedule lag is {:.1f} ms, over {:.1f} ms", lag, limit));
   }
+  for (std::string& reason : busy_reasons(recorder, use)) reasons.push_back(std::move(reason));
+  return reasons;
+}
+
+std::vector<std::string> busy_reasons(const Recorder& recorder, const GeneratorUse& use) {
+  std::vector<std::string> reasons;
+  const auto latency = latency_of(recorder);
   if (use.elapsed >= kLeastForCpu && use.cpu_share() > kCpuShare) {
     reasons.push_back(fmt::format("the generator was busy: its thread used {:.0f}% of a core, over {:.0f}%",
                                   100 * use.cpu_share(), 100 * kCpuShare));

@@ -53,5 +53,7 @@ struct GeneratorUse {
 
 // Why the run's figures are the generator's, one sentence each; empty when they are the system's.
 std::vector<std::string> invalid_reasons(const Recorder& recorder, const GeneratorUse& use);
+// The same of CPU and waits alone: for stages together, each of which may be too short to be judged.
+std::vector<std::string> busy_reasons(const Recorder& recorder, const GeneratorUse& use);
 
 }  // namespace dlb::loadgen

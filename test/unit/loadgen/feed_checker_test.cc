@@ -281,5 +281,16 @@ TEST_CASE("posts of one message are one entry with their strongest promise") {
   CHECK(ledger.accepted() == 2);
 }
 
+TEST_CASE("a ledger that nobody looks into keeps nothing, unless an oracle watches") {
+  Ledger ledger;
+  ledger.keep_nothing();
+  ledger.add(make_message_id(1, 1), 5, Promise::Accepted);
+  CHECK(ledger.size() == 0);
+  DeliveryOracle oracle;
+  ledger.watch(&oracle);
+  ledger.add(make_message_id(1, 2), 5, Promise::Ambiguous);
+  CHECK(ledger.size() == 1);
+}
+
 }  // namespace
 }  // namespace dlb::loadgen

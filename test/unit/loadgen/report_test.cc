@@ -77,6 +77,45 @@ TEST_CASE("exit code: an invalid run judges no figures, but a wrong feed or answ
   CHECK(mixed.code() == ExitCode::NotVerified);
 }
 
+TEST_CASE("exit code: files that grow and fail count when all else holds") {
+  OpenRun run;
+  run.result.files_failed = true;
+  CHECK(run.code() == ExitCode::Failed);
+  CHECK(report_json(run.result).find(R"("exit_code":1)") != std::string::npos);
+  run.add_failed_operation();
+  CHECK(run.code() == ExitCode::NotVerified);
+}
+
+TEST_CASE("invalid: stages too short to be judged are judged together") {
+  OpenRun run;
+  for (int i = 0; i < 4; ++i) {
+    StageResult& stage = run.result.stages.emplace_back();
+    stage.ran = true;
+    stage.elapsed = milliseconds(500);
+    stage.cpu_seconds = 0.49;
+  }
+  run.result.elapsed = seconds(20);  // with what was between them
+  run.result.cpu_seconds = 1;
+  CHECK(invalid_reasons(run.result).empty());
+  run.result.cpu_seconds = 4 * 0.49;
+  REQUIRE(invalid_reasons(run.result).size() == 1);
+  CHECK(invalid_reasons(run.result).front().starts_with("all stages together: the generator was busy"));
+  CHECK(run.code() == ExitCode::Invalid);
+}
+
+TEST_CASE("the configuration in the report has what a comparison needs, and where keys are") {
+  OpenRun run;
+  run.result.options.fail = {"lost<=2", "p99(post)<1s"};
+  run.result.options.verify_feed = true;
+  run.result.options.subscribers = 7;
+  const std::string json = report_json(run.result);
+  for (const char* part : {R"("fail":"lost<=2,p99(post)<1s")", R"("verify_feed":true)", R"("subscribers":7)",
+                           R"("insecure":false)", R"("metrics_interval_seconds":1)"}) {
+    INFO(part);
+    CHECK(json.find(part) != std::string::npos);
+  }
+}
+
 TEST_CASE("exit code: an interrupted run says so before anything else") {
   OpenRun run(milliseconds(30));
   run.add_verification(1);

@@ -451,6 +451,21 @@ TEST_CASE("a signal ends the run with a report of what was done") {
   CHECK(json["verification"].is_null());
 }
 
+TEST_CASE("a run that a signal ends in its warm-up is dated, too") {
+  FakeChat chat;
+  RunBench bench;
+  bench.options.url = {chat.url()};
+  bench.options.warmup = std::chrono::seconds(60);
+  bench.options.interval_min = bench.options.interval_max = milliseconds(5);
+  std::thread killer([&chat, self = ::pthread_self()] {
+    while (chat.server().requests().size() < 20) std::this_thread::yield();
+    ::pthread_kill(self, SIGTERM);
+  });
+  CHECK(bench.execute() == ExitCode::Interrupted);
+  killer.join();
+  CHECK_FALSE(std::string_view(bench.report()["started"]).starts_with("1970"));
+}
+
 TEST_CASE("a warm-up isn't counted, but its messages are verified") {
   FakeChat chat;
   RunBench bench;
