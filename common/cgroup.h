@@ -60,6 +60,17 @@ struct CgroupCpu {
   TimePoint at{};
 };
 
+// Bytes, -1: not known.
+struct MemoryLimits {
+  TimePoint at{};               // when they were read
+  std::int64_t tightest = -1;   // of the cgroup and its ancestors; -1: none
+  bool tcp_is_counted = false;  // v1: memory.kmem.tcp.usage_in_bytes tells only when a limit is set
+  std::int64_t machine_total = -1;
+  std::int64_t machine_available = -1;
+
+  bool machine_is_tightest() const { return tightest < 0 || (machine_total > 0 && tightest > machine_total); }
+};
+
 class Cgroup {
  public:
   enum class Version : std::uint8_t { None, V1, V2 };
@@ -88,19 +99,6 @@ class Cgroup {
     Fd period;  // v1: cpu.cfs_period_us
   };
 
-  // Bytes, -1: not known.
-  struct Limits {
-    TimePoint at{};               // when they were read
-    std::int64_t tightest = -1;   // of the cgroup and its ancestors; -1: none
-    bool tcp_is_counted = false;  // v1: memory.kmem.tcp.usage_in_bytes tells only when a limit is set
-    std::int64_t machine_total = -1;
-    std::int64_t machine_available = -1;
-
-    bool machine_is_tightest() const {
-      return tightest < 0 || (machine_total > 0 && tightest > machine_total);
-    }
-  };
-
   void read_limits(TimePoint now);
   void read_machine();
   double read_quota() const;
@@ -117,7 +115,7 @@ class Cgroup {
   Fd cpu_usage_;                   // cpu.stat | cpuacct.usage
   std::vector<CpuLimitFiles> cpu_limits_;
   Fd meminfo_;
-  std::optional<Limits> limits_;
+  std::optional<MemoryLimits> limits_;
 };
 
 }  // namespace dlb

@@ -29,10 +29,10 @@ struct ConfigValue {
   bool boolean = false;
   std::int64_t integer = 0;
   double real = 0;
-  std::string text{};                  // String
-  std::vector<ConfigValue> items{};    // Array
-  std::vector<ConfigEntry> entries{};  // Table, in the order of the file
-  std::uint32_t line = 0;              // 1-based; of the value itself
+  std::string text{};                // String
+  std::vector<ConfigValue> items{};  // Array
+  std::vector<ConfigEntry> entries;  // Table, in the order of the file
+  std::uint32_t line = 0;            // 1-based; of the value itself
   std::uint32_t column = 0;
 };
 

@@ -74,7 +74,9 @@ TEST_CASE("a name belongs to the first key that claimed it, on all stores", "[st
       tokens.emplace_back(user, user->claim("Bob", "key " + std::to_string(i)));
     }
     std::set<std::string> owners;
-    for (const auto& [user, token] : tokens) {
+    for (const auto& claim : tokens) {
+      StoreUser* const user = claim.first;
+      const std::uint64_t token = claim.second;
       REQUIRE(user->run_until([&] { return user->claimed(token); }));
       REQUIRE(user->owner(token).kind == OwnerAnswer::Kind::Known);
       owners.insert(user->owner(token).public_key);
