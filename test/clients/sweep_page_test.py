@@ -3,7 +3,6 @@ this file by itself."""
 
 import os
 import sys
-import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "integration")]
@@ -25,8 +24,11 @@ CUT = """[...document.querySelectorAll('svg[role=img]')].flatMap(svg => {
 })"""
 
 
-@unittest.skipUnless(find_chromium(), "no Chromium here")
 class SweepPage(Case):
+    def setUp(self):
+        super().setUp()
+        self.assertIsNotNone(find_chromium(), "chromium: apt-get install chromium")
+
     def page_file(self):
         settings = sweep_plan.settings_of(policies=["score", "adaptive", "weighted_round_robin"])
         order = sweep_plan.order_of(settings, 2, 1)
