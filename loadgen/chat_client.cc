@@ -60,7 +60,7 @@ std::string ChatClient::new_id() {
 }
 
 int ChatClient::run() {
-  SignalSource signals(parts_.loop, {SIGINT, SIGTERM}, *this);
+  SignalSource signals(parts_.loop, {SIGINT, SIGTERM, SIGHUP}, *this);
   if (parts_.input >= 0) {
     more_lines_ = true;
     lines_.emplace(parts_.loop, parts_.input, *this);

@@ -41,9 +41,9 @@ dlb::Result<std::vector<dlb::loadgen::Target>> targets_of(const std::vector<std:
 }  // namespace
 
 int main(int argc, char** argv) {
-  dlb::block_signals({SIGINT, SIGTERM});
-  if (argc > 1 && std::string_view(argv[1]) == "chat") return dlb::loadgen::chat_main(argc - 1, argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "compare") return dlb::loadgen::compare_main(argc, argv);
+  dlb::block_signals({SIGINT, SIGTERM, SIGHUP});
+  if (argc > 1 && std::string_view(argv[1]) == "chat") return dlb::loadgen::chat_main(argc - 1, argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "verify") return dlb::loadgen::verify_main(argc - 1, argv + 1);
   dlb::loadgen::Options options;
   const auto loaded = dlb::load_options(dlb::loadgen::kOptionTable, options, argc, argv, environ);

@@ -44,18 +44,20 @@ std::string_view bucket_name(Bucket bucket);
 // The bucket of an exchange that has ended; `status` counts only when it is complete.
 Bucket bucket_of(OperationClass operation_class, ExchangeEnd end, int status);
 
+inline constexpr std::uint32_t kNoBackend = UINT32_MAX;
+
 struct OperationResult {
   OperationClass operation_class = OperationClass::Message;
   Bucket bucket = Bucket::Ok;
-  std::uint16_t status = 0;      // of the head, if one came
-  int err = 0;                   // errno of a failed connection
-  bool idle_close_race = false;  // Reset, on a reused connection, before any byte of the response
-  bool slow_reader = false;      // its latencies are kept apart
-  std::uint32_t backend = 0;     // backend_index() of the head's, kNoBackend without
-  Duration latency{};            // with Ok
-  bool head = false;             // the final response's head came
-  Duration header_latency{};     // with a head
-  Duration intended_latency{};   // with Ok, in the open model: from the intended time
+  std::uint16_t status = 0;            // of the head, if one came
+  int err = 0;                         // errno of a failed connection
+  bool idle_close_race = false;        // Reset, on a reused connection, before any byte of the response
+  bool slow_reader = false;            // its latencies are kept apart
+  std::uint32_t backend = kNoBackend;  // backend_index() of the head's
+  Duration latency{};                  // with Ok
+  bool head = false;                   // the final response's head came
+  Duration header_latency{};           // with a head
+  Duration intended_latency{};         // with Ok, in the open model: from the intended time
   std::uint64_t body_bytes = 0;
 };
 
@@ -114,7 +116,7 @@ struct IntervalTotals {
 
 class Recorder {
  public:
-  static constexpr std::uint32_t kNoBackend = UINT32_MAX;
+  static constexpr std::uint32_t kNoBackend = loadgen::kNoBackend;
   static constexpr std::size_t kMaxBackends = 1024;  // further ones are counted as "other"
 
   // The number of operations that the stage is to perform, when it is known beforehand (else what is issued).

@@ -123,7 +123,7 @@ Run::Run(const Options& options, std::vector<Target> targets, std::vector<Target
       out_(out),
       seed_(seed_in_force(options.seed)),
       plan_(plan_of(options, seed_)),
-      signals_(loop_, {SIGINT, SIGTERM}, *this),
+      signals_(loop_, {SIGINT, SIGTERM, SIGHUP}, *this),
       context_(loop_, options_.request_timeout, options_.response_read_delay),
       pool_(context_, pool_capacity(plan_), targets_.size()),
       chat_(std::move(chat)),

@@ -1,5 +1,5 @@
 // Run: the order of events of one invocation: are the targets there, the stages of the plan, verification,
-// report. Owns loop, connections and ledger; SIGINT and SIGTERM end it with a report
+// report. Owns loop, connections and ledger; SIGINT, SIGTERM and SIGHUP end it with a report
 // of what was done, a second signal at once. One thread.
 #pragma once
 
@@ -26,7 +26,7 @@ namespace dlb::loadgen {
 
 class Run final : public SignalHandler {
  public:
-  // SIGINT and SIGTERM must have been blocked. `out`, which is borrowed, gets the report.
+  // SIGINT, SIGTERM and SIGHUP must have been blocked. `out`, which is borrowed, gets the report.
   Run(const Options& options, std::vector<Target> targets, std::vector<Target> verify_targets,
       SamplerPlan sampler_plan, std::FILE* out, std::unique_ptr<ChatLoad> chat = nullptr);
 

@@ -22,7 +22,7 @@ std::uint64_t random_half() {
 VerifyChecks::VerifyChecks(const VerifyOptions& options, const VerifyTargets& targets)
     : options_(options),
       targets_(targets),
-      signals_(loop_, {SIGINT, SIGTERM}, *this),
+      signals_(loop_, {SIGINT, SIGTERM, SIGHUP}, *this),
       timers_(loop_),
       half_(random_half()),
       prefix_(id_text(0).substr(0, 18)),

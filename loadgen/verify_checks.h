@@ -34,7 +34,7 @@ struct VerifyTargets {
 
 class VerifyChecks final : public SignalHandler {
  public:
-  // SIGINT and SIGTERM must have been blocked. Both are borrowed.
+  // SIGINT, SIGTERM and SIGHUP must have been blocked. Both are borrowed.
   VerifyChecks(const VerifyOptions& options, const VerifyTargets& targets);
 
   VerifyReport run();

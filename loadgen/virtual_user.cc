@@ -45,6 +45,7 @@ void VirtualUser::abandon() {
   OperationResult result;
   result.operation_class = class_;
   result.bucket = Bucket::Interrupted;
+  result.backend = backend_;
   result.body_bytes = body_bytes_;
   Connection* connection = stage_.pool().get(connection_);
   DLB_CHECK(connection != nullptr);

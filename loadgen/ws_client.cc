@@ -261,7 +261,8 @@ bool WsClient::take_part(const WsPart& part) {
     case WsPart::Kind::Pong:
       break;
     case WsPart::Kind::Ping:
-      if (state_ == State::Open) send_frame(WsOpcode::Pong, part.payload);
+      // Only the latest ping needs an answer: who sends them and reads nothing gets no more of them.
+      if (state_ == State::Open && unsent_.size() < kUnsentForPongs) send_frame(WsOpcode::Pong, part.payload);
       break;
     case WsPart::Kind::Data:
       if (part.first && part.last) {

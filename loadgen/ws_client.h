@@ -99,6 +99,7 @@ class WsClient final : public EventHandler, public TimerHandler {
   std::string what(std::string_view step) const;
 
   static constexpr int kReadsPerTurn = 8;
+  static constexpr std::size_t kUnsentForPongs = 64 * 1024;
 
   EventLoop& loop_;
   WsClientTimers& timers_;

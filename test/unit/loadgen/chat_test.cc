@@ -183,7 +183,7 @@ TEST_CASE("chat printer: once each, in order, and signed lines wait for their ke
 }
 
 TEST_CASE("chat key: made once, for its owner only, and read again") {
-  test::TempDir dir;
+  dlb::test::TempDir dir;
   const std::string path = dir.file("me.pem");
   const auto made = load_or_make_key(path, "Alice");
   REQUIRE(made);

@@ -120,6 +120,7 @@ struct BlockedSignals {
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
     ::pthread_sigmask(SIG_BLOCK, &set, &before);
   }
   ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
@@ -464,6 +465,21 @@ TEST_CASE("a run that a signal ends in its warm-up is dated, too") {
   CHECK(bench.execute() == ExitCode::Interrupted);
   killer.join();
   CHECK_FALSE(std::string_view(bench.report()["started"]).starts_with("1970"));
+}
+
+TEST_CASE("a signal while nobody has answered yet cuts the operations, and the report is whole") {
+  ScriptedServer server([](const Received&) { return Reply{{}, Reply::Then::Keep, {}}; });
+  RunBench bench;
+  bench.options.url = {server.url()};
+  std::thread killer([&server, self = ::pthread_self()] {
+    while (server.requests().size() < 4) std::this_thread::yield();
+    ::pthread_kill(self, SIGHUP);
+  });
+  CHECK(bench.execute() == ExitCode::Interrupted);
+  killer.join();
+  const auto json = bench.report();
+  CHECK(std::int64_t(json["operations"]["buckets"]["interrupted"]) == 4);
+  CHECK(std::int64_t(json["operations"]["buckets"]["not_issued"]) == 56);
 }
 
 TEST_CASE("a warm-up isn't counted, but its messages are verified") {

@@ -103,7 +103,7 @@ TEST_CASE("a profile's configuration, printed and fed back, is the same run") {
   const auto again = [](std::vector<const char*> arguments) {
     Asked first = ask(std::move(arguments));
     REQUIRE(first.error.empty());
-    const test::TempDir folder;
+    const dlb::test::TempDir folder;
     const std::string path = folder.write("printed.toml", print_config(kOptionTable, first.options));
     Asked second = ask({"-c", path.c_str()});
     CHECK(second.error.empty());
