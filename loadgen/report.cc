@@ -76,6 +76,7 @@ RunVerdict verdict_of(const RunResult& result) {
   facts.valid = invalid_reasons(result).empty();
   facts.mismatched_answers = result.total.mismatched_answers();
   facts.systems = &result.systems;
+  facts.ended_seconds = seconds(result.elapsed);
   if (result.verification) {
     facts.feed_read = result.verification->feed.fetched;
     facts.feed_passed = result.verification->passed();

@@ -70,6 +70,7 @@ void SystemRecord::add(double elapsed_seconds, const Figures& figures) {
   }
   ++samples_;
   latest_ = figures;
+  latest_at_ = elapsed_seconds;
   SystemPoint point;
   point.elapsed_seconds = elapsed_seconds;
   for (std::size_t i = 0; i < kKeptFigures.size(); ++i) {

@@ -61,6 +61,7 @@ class SystemRecord {
   std::uint64_t missed_samples() const { return missed_; }
   const Figures& first() const { return first_; }    // all unknown without samples
   const Figures& latest() const { return latest_; }  // likewise
+  double latest_at() const { return latest_at_; }    // seconds, as add() was told; -1 without samples
   bool restarted() const { return restarted_; }      // its uptime fell between two samples
   const Summary& summary(std::size_t kept) const { return summaries_[kept]; }
   const std::vector<SystemPoint>& points() const { return points_; }
@@ -77,6 +78,7 @@ class SystemRecord {
   std::size_t max_points_;
   std::uint64_t samples_ = 0;
   std::uint64_t missed_ = 0;
+  double latest_at_ = -1;
   bool restarted_ = false;
   Figures first_ = unknown_figures();
   Figures latest_ = unknown_figures();

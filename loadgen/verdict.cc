@@ -14,6 +14,9 @@ namespace {
 // The balancer and at least one backend.
 constexpr std::size_t kLeastSystems = 2;
 
+// Of a system's samples: over it, its figures are not those of the run.
+constexpr std::uint64_t kMostMissedPercent = 20;
+
 struct Counter {
   Figure figure;
   std::string_view what;
@@ -41,7 +44,20 @@ void judge_stages(const RunFacts& facts, std::vector<std::string>& reasons) {
   }
 }
 
-void judge_balancer(const SystemRecord& balancer, std::vector<std::string>& reasons) {
+void judge_samples(const SystemRecord& system, std::vector<std::string>& reasons) {
+  const std::uint64_t all = system.samples() + system.missed_samples();
+  if (system.samples() == 0) {
+    reasons.push_back(fmt::format("there are no metrics of {} ({})", system.name(), system.id()));
+  } else if (100 * system.missed_samples() > kMostMissedPercent * all) {
+    reasons.push_back(fmt::format("{} of {} samples of {} ({}) were missed", system.missed_samples(), all,
+                                  system.name(), system.id()));
+  }
+}
+
+void judge_balancer(const SystemRecord& balancer, double ended_seconds, std::vector<std::string>& reasons) {
+  if (balancer.latest_at() < ended_seconds) {
+    reasons.emplace_back("the balancer did not tell its counters after the load");
+  }
   if (balancer.restarted()) reasons.emplace_back("the balancer was started anew during the run");
   for (const Counter& counter : kMustStay) {
     if (!std::isfinite(at(balancer.latest(), counter.figure))) {
@@ -62,13 +78,9 @@ void judge_metrics(const RunFacts& facts, std::vector<std::string>& reasons) {
     reasons.emplace_back("there are no metrics of balancer and backends");
     return;
   }
-  for (const SystemRecord& system : *facts.systems) {
-    if (system.samples() == 0) {
-      reasons.push_back(fmt::format("there are no metrics of {} ({})", system.name(), system.id()));
-    }
-  }
+  for (const SystemRecord& system : *facts.systems) judge_samples(system, reasons);
   const SystemRecord& balancer = facts.systems->front();
-  if (balancer.samples() > 0) judge_balancer(balancer, reasons);
+  if (balancer.samples() > 0) judge_balancer(balancer, facts.ended_seconds, reasons);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Verdict (G5): whether a leaderboard run may be handed in. It is `promotable` only if every stage ran and
-// none hit its window, all operations succeeded, the feed is verified, there are samples of all systems, and
-// the balancer's guard, memory and connection rejections stayed 0 over the run. Else each reason is told.
-// Pure.
+// none hit its window, all operations succeeded, the feed is verified, there are samples of all systems with
+// few missed, the balancer's latest is from behind the load, and its guard, memory and connection rejections
+// stayed 0 over the run. Else each reason is told. Pure.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,7 @@ struct RunFacts {
   bool feed_passed = false;
   std::uint64_t mismatched_answers = 0;
   const std::vector<SystemRecord>* systems = nullptr;  // the balancer first
+  double ended_seconds = 0;                            // the last stage, by the clock of the samples
 };
 
 struct RunVerdict {

@@ -174,6 +174,7 @@ struct GoodRun {
     facts.stages = {{"static-250", true, false, 100, 100, 0}, {"static-500", true, false, 100, 100, 0}};
     facts.feed_read = facts.feed_passed = true;
     facts.systems = &systems;
+    facts.ended_seconds = 1;
   }
   std::vector<std::string> reasons() const { return judge_run(facts).reasons; }
 
@@ -237,6 +238,23 @@ TEST_CASE("verdict: a run without a flaw is promotable, and each flaw alone is a
   SECTION("no metrics of one") {
     run.systems[2] = SystemRecord("Sys3", "sys3", "", 4);
     only("there are no metrics of Sys3 (sys3)");
+  }
+  SECTION("a balancer that was asked only before the load's end") {
+    run.facts.ended_seconds = 1.5;
+    only("the balancer did not tell its counters after the load");
+  }
+  SECTION("a backend that was, too") {
+    run.facts.ended_seconds = 2;
+    run.systems[0].add(2, run.systems[0].latest());
+    CHECK(run.reasons().empty());
+  }
+  SECTION("missed samples") {
+    for (int second = 2; second < 8; ++second) run.systems[1].add(second, run.systems[1].latest());
+    run.systems[1].missed();
+    run.systems[1].missed();
+    CHECK(run.reasons().empty());  // 2 of 10
+    run.systems[1].missed();
+    only("3 of 11 samples of Sys2 (sys2) were missed");
   }
   SECTION("counters of the balancer") {
     const auto [counter, reason] = GENERATE(table<Figure, std::string>({
