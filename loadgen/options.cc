@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "loadgen/plan.h"
 #include "loadgen/report_parts.h"
@@ -25,20 +26,31 @@ constexpr double kChatRate = 10;
 constexpr Duration kChatDuration = std::chrono::seconds(10);
 constexpr double kProfileFeedPercent = 5;
 constexpr std::string_view kOfTheProfile[] = {"users", "duration", "rate", "warmup", "cooldown"};
-constexpr std::string_view kNotOfChat[] = {
-    "warmup",          "feed-percent",        "subscribers",         "interval-min", "interval-max",
-    "connection-mode", "response-read-delay", "stage-issue-timeout", "cooldown"};
-constexpr std::string_view kAltersProfile[] = {"feed-percent",
-                                               "message-min",
-                                               "message-max",
-                                               "interval-min",
-                                               "interval-max",
-                                               "connection-mode",
-                                               "response-read-delay",
-                                               "duplicate-percent",
-                                               "requests-per-connection",
-                                               "slow-reader-percent",
-                                               "ramp-up"};
+constexpr std::string_view kNotOfChat[] = {"warmup",
+                                           "feed-percent",
+                                           "subscribers",
+                                           "interval-min",
+                                           "interval-max",
+                                           "connection-mode",
+                                           "response-read-delay",
+                                           "stage-issue-timeout",
+                                           "cooldown",
+                                           "held-new-connections",
+                                           "held-new-stage",
+                                           "held-new-age",
+                                           "source-addresses",
+                                           "slow-reader-percent",
+                                           "slow-reader-rate",
+                                           "duplicate-percent",
+                                           "requests-per-connection",
+                                           "queue-max",
+                                           "ramp-up"};
+constexpr std::string_view kAltersProfile[] = {
+    "feed-percent",         "message-min",       "message-max",
+    "interval-min",         "interval-max",      "connection-mode",
+    "response-read-delay",  "duplicate-percent", "requests-per-connection",
+    "slow-reader-percent",  "ramp-up",           "request-timeout",
+    "held-new-connections", "source-addresses",  "subscribers"};
 
 constexpr OptionRow kRows[] = {
     option<&Options::url>(
@@ -277,8 +289,11 @@ Result<void> finish_chat_profile(const LoadedOptions& loaded, Options& options) 
   if (options.publishers > options.users) return loaded.at("publishers", "are users: more than there are");
   if (options.rate == 0) options.rate = kChatRate;
   if (options.requests == 0 && options.duration == Duration::zero()) options.duration = kChatDuration;
-  const double intended =
-      options.requests > 0 ? static_cast<double>(options.requests) : options.rate * seconds(options.duration);
+  double intended = static_cast<double>(options.requests);
+  if (options.duration > Duration::zero()) {  // what comes first ends it
+    const double due = std::ceil(options.rate * seconds(options.duration));
+    intended = options.requests > 0 ? std::min(intended, due) : due;
+  }
   if (intended > static_cast<double>(SignedMessages::kMax)) {
     return loaded.at("rate", "is more than can be signed ahead: at most 400000 messages in all");
   }
@@ -305,7 +320,7 @@ Result<void> finish_profile(const LoadedOptions& loaded, Options& options) {
   }
   if (!loaded.given("feed-percent")) options.feed_percent = kProfileFeedPercent;
   if (!loaded.given("verify-feed")) options.verify_feed = true;
-  return {};
+  return finish_subscribers(loaded, options);
 }
 
 Result<void> finish_thresholds(const LoadedOptions& loaded, Options& options) {

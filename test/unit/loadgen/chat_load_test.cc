@@ -246,6 +246,23 @@ TEST_CASE("options of chat users") {
     Options options;
     CHECK_FALSE(finish(wrong, options).empty());
   }
+  for (const auto& [name, value] :
+       std::vector<std::pair<const char*, const char*>>{{"-held-new-connections", "5"},
+                                                        {"-held-new-age", "1s"},
+                                                        {"-source-addresses", "127.1.0.0/24"},
+                                                        {"-slow-reader-percent", "5"},
+                                                        {"-duplicate-percent", "5"},
+                                                        {"-requests-per-connection", "5"},
+                                                        {"-queue-max", "5"}}) {
+    Options options;
+    CHECK(finish({"-profile", "chat", "-wss-url", "wss://a", name, value}, options)
+              .find("has no meaning with profile chat") != std::string::npos);
+  }
+  Options cut;  // 100 are due
+  CHECK(finish({"-profile", "chat", "-wss-url", "wss://a", "-requests", "1000000", "-duration", "10s",
+                "-rate", "10"},
+               cut)
+            .empty());
   Options beside;
   CHECK(finish({"-wss-url", "wss://a", "-subscribers", "4", "-fail", "p99(fanout)<1s"}, beside).empty());
 }

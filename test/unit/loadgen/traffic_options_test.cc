@@ -126,6 +126,23 @@ TEST_CASE("a profile's configuration, printed and fed back, is the same run") {
   }
 }
 
+TEST_CASE("options that make a profile's load another one are noted, and need what they need elsewhere") {
+  const std::vector<const char*> altering =
+      GENERATE(values<std::vector<const char*>>({{"-request-timeout", "3s"},
+                                                 {"-held-new-connections", "5"},
+                                                 {"-source-addresses", "127.1.0.0/24"},
+                                                 {"-subscribers", "10", "-wss-url", "ws://127.0.0.1:1/ws"},
+                                                 {"-ramp-up", "1s"}}));
+  std::vector<const char*> arguments = {"-profile", "leaderboard-static"};
+  CHECK_FALSE(plan_of(ask(arguments).options, 1).altered);
+  arguments.insert(arguments.end(), altering.begin(), altering.end());
+  const Asked asked = ask(arguments);
+  CHECK(asked.error.empty());
+  CHECK(plan_of(asked.options, 1).altered);
+  CHECK(ask({"-profile", "leaderboard-static", "-subscribers", "10"}).error.find("wss-url must say where") !=
+        std::string::npos);
+}
+
 TEST_CASE("held connections belong to a stage: by number, by name, or the last") {
   const std::vector<const char*> base = {"-held-new-connections", "3", "-duration", "1s", "-stages",
                                          "name=low;name=high"};
