@@ -26,6 +26,7 @@ Result<RsaPrivateKey> key_of(const std::string& path) {
   if (path.empty()) return RsaPrivateKey::generate();
   auto loaded = load_or_make_key(path, "loadgen");
   if (!loaded) return loaded.error();
+  if (!loaded->warning.empty()) std::fprintf(stderr, "loadgen: %s\n", loaded->warning.c_str());
   return std::move(loaded->key);
 }
 

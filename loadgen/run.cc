@@ -90,6 +90,15 @@ Duration span_of(const StagePlan& plan) {
   return Duration(static_cast<Duration::rep>(by_rate * 1e9));
 }
 
+// All counted stages together.
+Duration span_of(const RunPlan& plan) {
+  Duration span{};
+  for (const StagePlan& stage : plan.stages) {
+    if (stage.counted) span += span_of(stage);
+  }
+  return span;
+}
+
 // A breakpoint has been found: more of the stage's operations failed than its ladder goes on with.
 bool over_stop_share(const StageResult& stage) {
   const auto done = static_cast<double>(stage.recorder.done());
@@ -313,7 +322,7 @@ void Run::perform_chat_stage(StageResult& result, Observation& observation) {
     told += since;
     const std::string line = progress_line("", told - stage.started_at(), chat_->subscribers().size(),
                                            result.recorder, chat_->messages().size(), since);
-    std::fprintf(stderr, "%s\n", line.c_str());
+    screen_.add_line(line);
     result.recorder.reset_interval();
   }
   if (!stage.done()) stage.abandon();
@@ -321,7 +330,8 @@ void Run::perform_chat_stage(StageResult& result, Observation& observation) {
   result.cpu_seconds = cpu_seconds() - cpu_before;
   result.waits = core_waits() - waits_before;
   result.elapsed = stage.ended_at() - stage.started_at();
-  result.connections_opened = chat_->subscribers().size();
+  // Before the stage, and of those who came back in it.
+  result.connections_opened = chat_->result().join_us.count() + chat_->result().catch_up_us.count();
 }
 
 // Reads the feeds, and has the oracle judge what chat users got.
@@ -352,6 +362,7 @@ void Run::perform(RunResult& result, Observation& observation) {
   }
   const TimePoint began = observation.begin(stop_);
   result.started_wall_us = wall_now_us();
+  if (chat_) chat_->plan_drops(span_of(plan_));
   std::string_view stopped_ladder;
   for (std::size_t i = 0; i < result.stages.size(); ++i) {
     StageResult& stage = result.stages[i];
@@ -360,7 +371,6 @@ void Run::perform(RunResult& result, Observation& observation) {
       const std::string label = result.stages.size() == 1
                                     ? std::string()
                                     : fmt::format("{} ({}/{})", stage.plan.name, i + 1, result.stages.size());
-      if (chat_) chat_->plan_drops(span_of(stage.plan));
       if (options_.chat) {
         perform_chat_stage(stage, observation);
       } else {
