@@ -178,7 +178,7 @@ class Plan(Case):
         self.assertEqual(sweep_machine.utilisation(["Sys1", "Sys2"], across, 100.75, 101.75)[1]["Sys1"]["cpu_mean"], 12.5)
 
     def test_only_the_process_that_was_meant_is_killed(self):
-        with subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL) as process:
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:  # waits for what nobody writes
             self.addCleanup(process.kill)
             system = sweep_machine.System("Sys2", [process.pid])
             began = system.started[process.pid]
