@@ -14,6 +14,7 @@ namespace {
 using Runs = std::span<const ComparedRun>;
 
 constexpr std::string_view kPercentiles[] = {"p50", "p95", "p99"};
+constexpr double kBeyondShare[] = {0.5, 0.05, 0.01};  // of the operations
 constexpr std::size_t kPercentileCount = std::size(kPercentiles);
 constexpr double kGapShare = 0.05;  // of the seconds
 
@@ -114,8 +115,9 @@ class Comparer {
     const auto of = [](const ComparedRun& run) { return run.throughput; };
     const auto a = values_of(a_, of);
     const auto b = values_of(b_, of);
-    const Estimate estimate = result_.by_seconds ? by_seconds(a_[0].series.ok, b_[0].series.ok, false)
-                                                 : compare_runs(a, b, settings_.confidence);
+    const Estimate estimate = result_.by_seconds
+                                  ? by_seconds(a_[0].series.ok, b_[0].series.ok, false)
+                                  : compare_runs(a, b, settings_.confidence, settings_.run_spread);
     for (const Runs side : {a_, b_}) {
       for (const ComparedRun& run : side) {
         if (run.throughput <= 0) hide(run.name + ": no operation was answered as it should be");
@@ -167,12 +169,18 @@ class Comparer {
   void add_latency(std::string_view name, RunLatency ComparedRun::*latency) {
     const auto measured = [latency](const ComparedRun& run) { return (run.*latency).count > 0; };
     if (!std::ranges::all_of(a_, measured) || !std::ranges::all_of(b_, measured)) return;
+    std::uint64_t fewest = UINT64_MAX;
+    for (const Runs side : {a_, b_}) {
+      for (const ComparedRun& run : side) fewest = std::min(fewest, (run.*latency).count);
+    }
     for (std::size_t i = 0; i < kPercentileCount; ++i) {
+      const bool enough = static_cast<double>(fewest) * kBeyondShare[i] >= kLeastBeyond;
       const auto of = [latency, i](const ComparedRun& run) { return (run.*latency).ms[i]; };
       const auto a = values_of(a_, of);
       const auto b = values_of(b_, of);
       add({fmt::format("{} {}", name, kPercentiles[i]), "ms", false, false, geometric_mean(a),
-           geometric_mean(b), compare_runs(a, b, settings_.confidence)});
+           geometric_mean(b),
+           enough ? compare_runs(a, b, settings_.confidence, settings_.run_spread) : Estimate{}});
     }
   }
 

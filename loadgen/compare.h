@@ -3,6 +3,7 @@
 //
 //   several runs a side   throughput, errors, and p50, p95, p99 of messages and of feeds, service latency and
 //                         from the intended time
+//                         (those with at least kLeastBeyond operations beyond them in each run)
 //   one run a side        the same by the seconds of `series`: p50 and so on of each second; the whole run's
 //                         percentiles are shown without a verdict
 //
@@ -42,9 +43,13 @@ struct FigureVerdict {
   Verdict only = Verdict::NotJudged;  // where a side stood still: all that the others of its seconds can say
 };
 
+// Of how many operations a percentile of a run must tell: the p99 of 200 is its second largest value.
+inline constexpr double kLeastBeyond = 10;
+
 struct CompareSettings {
   double confidence = 0.95;
   double min_change = 0.02;
+  double run_spread = 0.05;     // of logarithms: repetitions differ by this much, whatever a few of them say
   std::size_t comparisons = 1;  // as many such comparisons are judged together
   std::uint64_t seed = 1;
   int resamples = 1000;

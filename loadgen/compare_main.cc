@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace {
 constexpr int kUsage = 2;
 constexpr int kWorse = 3;
 constexpr int kNotJudged = 4;
-constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxFileBytes = std::size_t{32} << 20;  // a report has some 3,600 seconds at most
 
 int refuse(const std::string& text) {
   std::fprintf(stderr, "loadgen compare: %s\n", text.c_str());
@@ -26,6 +27,9 @@ int refuse(const std::string& text) {
 }
 
 Result<std::string> file_text(const std::string& path) {
+  std::error_code unknown;  // then reading finds out
+  const auto size = std::filesystem::file_size(path, unknown);
+  if (!unknown && size > kMaxFileBytes) return Error{path + ": over 32 MiB"};
   std::FILE* file = std::fopen(path.c_str(), "rbe");
   if (file == nullptr) return errno_error("read " + path, errno);
   std::string text;
@@ -36,7 +40,7 @@ Result<std::string> file_text(const std::string& path) {
   const int err = std::ferror(file) != 0 ? errno : 0;
   std::fclose(file);
   if (err != 0) return errno_error("read " + path, err);
-  if (text.size() > kMaxFileBytes) return Error{path + ": over 256 MiB"};
+  if (text.size() > kMaxFileBytes) return Error{path + ": over 32 MiB"};
   return text;
 }
 
@@ -70,9 +74,12 @@ int compare_main(int argc, const char* const* argv) {
   const auto b = read_side(files->b, options.force);
   if (!b) return refuse(b.error().text);
 
-  const CompareSettings settings{
-      options.confidence / 100, options.min_change / 100, static_cast<std::size_t>(options.comparisons),
-      static_cast<std::uint64_t>(options.seed), static_cast<int>(options.resamples)};
+  const CompareSettings settings{options.confidence / 100,
+                                 options.min_change / 100,
+                                 options.run_spread / 100,
+                                 static_cast<std::size_t>(options.comparisons),
+                                 static_cast<std::uint64_t>(options.seed),
+                                 static_cast<int>(options.resamples)};
   const CompareResult result = compare(*a, *b, settings);
   const std::string text =
       options.json ? compare_json(result, *a, *b, settings) : compare_text(result, *a, *b, settings);

@@ -1,5 +1,8 @@
 #include "loadgen/compare_options.h"
 
+#include <filesystem>
+#include <set>
+
 namespace dlb::loadgen {
 namespace {
 
@@ -12,6 +15,11 @@ constexpr OptionRow kRows[] = {
     option<&CompareOptions::min_change>(
         "min-change",
         {.max = 1000, .unit = "percent", .help = "A ratio nearer to 1 than this is called the same."}),
+    option<&CompareOptions::run_spread>(
+        "run-spread", {.max = 1000,
+                       .unit = "percent",
+                       .help = "Repetitions are taken to differ by at least this much (standard deviation), "
+                               "since a few of them seldom show it."}),
     option<&CompareOptions::confidence>(
         "confidence",
         {.min = 50,
@@ -36,6 +44,14 @@ Result<std::vector<std::string>> files_of(std::string_view list) {
   }
   if (files.empty()) return Error{"a side has no file"};
   if (files.size() > kMaxFiles) return Error{"a side may have 1000 files"};
+  std::set<std::filesystem::path> seen;
+  for (const std::string& file : files) {
+    std::error_code failed;
+    const auto path = std::filesystem::weakly_canonical(file, failed);
+    if (!seen.insert(failed ? std::filesystem::path(file) : path).second) {
+      return Error{file + " stands twice on one side: repetitions are runs of their own"};
+    }
+  }
   return files;
 }
 
@@ -48,7 +64,8 @@ const OptionTable kCompareOptionTable = {
         "better, the "
         "same\nor worse, with the interval of the ratio B/A. Several files of a side are repetitions of one "
         "run.\n"
-        "Exit codes: 0 same or better, 2 bad usage or files that can't be compared, 3 worse in something.",
+        "Exit codes: 0 same or better, 2 bad usage or files that can't be compared, 3 worse in something,\n4 "
+        "no verdict.",
     .environment_prefix = "LOADGEN_COMPARE_",
     .rows = kRows,
     .commands = kCommands,

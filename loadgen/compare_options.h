@@ -15,6 +15,7 @@ struct CompareOptions {
   bool json = false;
   bool force = false;
   double min_change = 2;
+  double run_spread = 5;
   double confidence = 95;
   std::int64_t comparisons = 1;
   std::int64_t resamples = 1000;

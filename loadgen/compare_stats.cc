@@ -213,10 +213,12 @@ double student_t(double p, double freedom) {
   return (low + high) / 2;
 }
 
-Estimate compare_runs(std::span<const double> a, std::span<const double> b, double confidence) {
+Estimate compare_runs(std::span<const double> a, std::span<const double> b, double confidence,
+                      double least_spread) {
   if (!usable(a, 2) || !usable(b, 2)) return {};
-  constexpr double kLeast = kLeastLogSpread * kLeastLogSpread;
-  return as_ratio(welch(side_of(logs_of(a), kLeast), side_of(logs_of(b), kLeast), confidence));
+  const double spread = std::max(least_spread, kLeastLogSpread);
+  const double variance = spread * spread;
+  return as_ratio(welch(side_of(logs_of(a), variance), side_of(logs_of(b), variance), confidence));
 }
 
 Estimate compare_error_runs(std::span<const ErrorCount> a, std::span<const ErrorCount> b, double confidence) {

@@ -4,9 +4,11 @@
 //
 // Few repetitions (3 to 6 a side) are judged by Welch's t on logarithms: an exact permutation of 3 and 3
 // cannot go under p = 0.1, and a bootstrap over three runs calls twice the differences that it may.
-// compare_stats_test.cc counts both. A single run a side is judged by its seconds, which depend on each
-// other: a bootstrap of blocks of them gives the standard error, Student's t with the number of blocks the
-// interval. It knows nothing of what differs from run to run.
+// compare_stats_test.cc counts both. Runs of a fresh system lie in modes some percent apart (which process
+// got which core, where its memory lies), and three can all lie in one, so the spread of a sample has a
+// floor. A single run a side is judged by its seconds, which depend on each other: a bootstrap of blocks of
+// them gives the standard error, Student's t with the number of blocks the interval. It knows nothing of what
+// differs from run to run.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +35,10 @@ double student_t(double p, double freedom);
 // are rounded, and two or three of them may be equal by chance. Of logarithms: a histogram's cell is 0.4 %.
 inline constexpr double kLeastLogSpread = 0.0012;
 
-// Ratio of the geometric means of two sets of repetitions. Not judged unless each side has at least two, all
-// positive.
-Estimate compare_runs(std::span<const double> a, std::span<const double> b, double confidence);
+// Ratio of the geometric means of two sets of repetitions, whose spread is taken for at least `least_spread`
+// (of logarithms, >= 0). Not judged unless each side has at least two, all positive.
+Estimate compare_runs(std::span<const double> a, std::span<const double> b, double confidence,
+                      double least_spread = 0);
 
 // `failed` of `done` in one repetition, or in one second.
 struct ErrorCount {

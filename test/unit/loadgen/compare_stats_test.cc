@@ -105,6 +105,34 @@ TEST_CASE("compare: equal distributions come out the same in 95 of 100 pairs of 
   }
 }
 
+TEST_CASE("compare: equal systems whose runs lie in two modes are told apart by luck, but for the floor") {
+  constexpr int kPairs = 2000;
+  int floored = 0;
+  int bare = 0;
+  Rng rng(11);
+  const auto sides = [&] {
+    std::vector<double> values;
+    for (int i = 0; i < 3; ++i)
+      values.push_back((rng.below(2) == 0 ? 30.0 : 34.0) * std::exp(0.01 * normal(rng)));
+    return values;
+  };
+  for (int pair = 0; pair < kPairs; ++pair) {
+    std::vector<double> bare_p;
+    std::vector<double> p;
+    for (int cause = 0; cause < 3; ++cause) {  // figures that share none of it
+      const auto a = sides();
+      const auto b = sides();
+      bare_p.push_back(compare_runs(a, b, 0.95).p);
+      p.push_back(compare_runs(a, b, 0.95, 0.05).p);
+    }
+    bare += std::ranges::min(holm(bare_p)) < 0.05 ? 1 : 0;
+    floored += std::ranges::min(holm(p)) < 0.05 ? 1 : 0;
+  }
+  INFO("with the floor " << floored << ", without " << bare);
+  CHECK(bare > kPairs * 5 / 100);
+  CHECK(floored < kPairs / 100);
+}
+
 TEST_CASE("compare: a difference of a third is found with four quiet runs, whichever way") {
   Rng rng(3);
   int found = 0;

@@ -13,6 +13,7 @@ namespace dlb::loadgen {
 namespace {
 
 struct Report {
+  int count = 19000;
   double throughput = 1000;
   double p99 = 40;
   int failed = 0;
@@ -26,10 +27,10 @@ std::string json_of(const Report& r) {
   return fmt::format(
       R"({{"schema":2,"experiment":"x","interrupted":false,"invalid":{},"verification":{},)"
       R"("config":{{"url":["http://a"],"users":{},"seed":7}},"operations":{{"done":20000,"failed":{},)"
-      R"("throughput_per_second":{},"message":{{"latency_ms":{{"count":19000,"p50":10.5,"p95":20.5,"p99":{}}},)"
+      R"("throughput_per_second":{},"message":{{"latency_ms":{{"count":{},"p50":10.5,"p95":20.5,"p99":{}}},)"
       R"("intended_latency_ms":{{"count":0,"p50":0,"p95":0,"p99":0}}}},)"
       R"("feed":{{"latency_ms":{{"count":0,"p50":0,"p95":0,"p99":0}}}}}},"series":{},"later":[1,{{}}]}})",
-      r.invalid, r.verification, r.users, r.failed, r.throughput, r.p99, r.series);
+      r.invalid, r.verification, r.users, r.failed, r.throughput, r.count, r.p99, r.series);
 }
 
 ComparedRun run_of(const Report& r, const std::string& name = "a.json") {
@@ -121,14 +122,29 @@ TEST_CASE("compare: repetitions, each way") {
   CHECK(compare(a, side(1, 1.1), many).overall == Verdict::Same);
 }
 
+TEST_CASE("compare: a percentile with few operations beyond it is shown and not judged") {
+  Report few;
+  few.count = 999;
+  const auto a = side(1, 1, few);
+  const CompareResult result = compare(a, side(1, 5, few), {});
+  CHECK(figure(result, "message p99").verdict == Verdict::NotJudged);
+  CHECK(figure(result, "message p99").estimate.value == Approx(5));
+  CHECK(figure(result, "message p95").verdict == Verdict::Same);
+  CHECK(result.overall == Verdict::Same);
+  few.count = 1000;
+  CHECK(compare(side(1, 1, few), side(1, 5, few), {}).overall == Verdict::Worse);
+}
+
 TEST_CASE("compare: a change under min-change is none, however sure") {
   std::vector<ComparedRun> a(6, run_of({}));
   Report slower;
   slower.p99 = 40.6;
   std::vector<ComparedRun> b(6, run_of(slower));
-  CHECK(figure(compare(a, b, {}), "message p99").adjusted_p < 0.01);
-  CHECK(compare(a, b, {}).overall == Verdict::Same);
-  CompareSettings strict;
+  CompareSettings sure;
+  sure.run_spread = 0;
+  CHECK(figure(compare(a, b, sure), "message p99").adjusted_p < 0.01);
+  CHECK(compare(a, b, sure).overall == Verdict::Same);
+  CompareSettings strict = sure;
   strict.min_change = 0.01;
   CHECK(compare(a, b, strict).overall == Verdict::Worse);
 }
