@@ -11,6 +11,10 @@ import json
 import os
 
 
+class Damaged(OSError):
+    """A file of the folder is missing or not whole."""
+
+
 class OtherSweep(Exception):
     """The folder holds another sweep."""
 
@@ -24,8 +28,12 @@ def write_json(path, value):
 
 
 def read_json(path):
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    """Damaged when it is not whole: all of them are written whole, so something else has been at it."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except ValueError as error:
+        raise Damaged(f"{path} is damaged ({error}): remove it, and its run is made again") from None
 
 
 class Store:
@@ -53,6 +61,8 @@ class Store:
             write_json(self.path("sweep.json"), plan)
 
     def plan(self):
+        if not os.path.exists(self.path("sweep.json")):
+            raise Damaged(f"there is no sweep in {self.folder}")
         return read_json(self.path("sweep.json"))
 
     def records(self):

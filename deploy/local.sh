@@ -181,16 +181,22 @@ kill_one() {
 }
 
 spawn() {  # spawn NAME COMMAND…: in a session of its own, so that a terminal's Ctrl-C does not reach it
-  local name=$1 pid enter=()
+  local name=$1 pid enter=() signals ended=''
   shift
   if [[ -n $MEMORY_LIMIT ]]; then
     enter=(sh -c 'echo $$ >"$0" && exec "$@"' "$(cgroup_of "$(system_of "$name")")/cgroup.procs")
   fi
   printf -- '--- %s starts\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" >>"$DIR/$name.log"
+  # A signal waits until the number is written down: who undoes this finds the process by it.
+  signals=$(trap -p INT TERM HUP)
+  trap 'ended=1' INT TERM HUP
   setsid "${enter[@]}" "$@" </dev/null >>"$DIR/$name.log" 2>&1 9>&- &
   pid=$!
   start_time_of "$pid" >"$DIR/.$name.started" || true
   echo "$pid" >"$DIR/$name.pid"
+  trap - INT TERM HUP
+  eval "$signals"
+  if [[ -n $ended ]]; then kill -TERM $$; fi
 }
 
 # --- PostgreSQL: a cluster of its own in DIR, loopback only, one role that can log in ------------------------------------

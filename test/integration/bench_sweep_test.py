@@ -17,7 +17,7 @@ import sweep_machine  # noqa: E402
 import sweep_page  # noqa: E402
 import sweep_plan  # noqa: E402
 import sweep_run  # noqa: E402
-from sweep_store import OtherSweep, Store  # noqa: E402
+from sweep_store import Damaged, OtherSweep, Store  # noqa: E402
 
 
 def record_of(run, attempt=1, state="ok", p99=40.0, **more):
@@ -158,6 +158,11 @@ class Plan(Case):
         self.assertEqual(set(again.records()), {(order[0]["id"], 1), (order[0]["id"], 2)})
         with self.assertRaisesRegex(OtherSweep, "config"):
             again.begin({**plan, "config": {"seed": 2}})
+        os.truncate(store.path("runs", order[0]["id"] + ".json"), 9)
+        with self.assertRaisesRegex(Damaged, order[0]["id"] + ".json is damaged .*: remove it"):
+            again.records()
+        with self.assertRaisesRegex(Damaged, "there is no sweep in"):
+            Store(self.folder).plan()
 
     def test_what_the_machine_says(self):
         before = sweep_machine.cpu_line("cpu  100 0 100 1000 0 50 50 0 7 7\ncpu0 1 2\n")

@@ -231,6 +231,31 @@ class Local(Case):
             with self.assertRaises(OSError):
                 fetch(port, "/health", timeout=2)
 
+    def test_an_up_that_is_ended_just_as_it_starts_something_leaves_nothing(self):
+        """The signal comes with the first process, before its number is written down."""
+        tools = os.path.join(self.folder, "tools")
+        os.mkdir(tools)
+        with open(os.path.join(tools, "setsid"), "w", encoding="ascii") as file:
+            file.write('#!/bin/sh\nkill -TERM "$PPID"\nexec /usr/bin/setsid "$@"\n')
+        os.chmod(file.name, 0o755)
+        code, out, err = run([LOCAL, "up", "--port-base", str(self.base), "--programs", PROGRAMS, "--dir", self.dir],
+                             PATH=tools + ":" + os.environ["PATH"])
+        self.assertEqual(code, 1, out + err)
+        self.assertIn("what it had started is stopped again", err)
+        wait_until(lambda: not self.processes(), 5, "no process of the folder")
+
+    def processes(self):
+        """The numbers of those that have a file of ours on their command line."""
+        found = []
+        for path in glob.glob("/proc/[0-9]*/cmdline"):
+            try:
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    if self.dir + "/" in file.read():
+                        found.append(int(path.split("/")[2]))
+            except OSError:
+                pass
+        return found
+
 
 if __name__ == "__main__":
     main()
