@@ -1,63 +1,35 @@
 // The cool-down: the load goes on behind the counted operations, and counts for nothing but the ledger.
 #include <functional>
-#include <memory>
 #include <optional>
-#include <vector>
 
-#include "loadgen/stage.h"
 #include "test/support/catch.h"
 #include "test/unit/loadgen/scripted_server.h"
+#include "test/unit/loadgen/stage_bench.h"
 
-namespace dlb::loadgen {
+namespace dlb::loadgen::test {
 namespace {
 
 using std::chrono::milliseconds;
-using test::Received;
-using test::Reply;
-using test::response;
-using test::ScriptedServer;
 
 Reply after_a_moment(const Received&) { return Reply{{response(201)}, Reply::Then::Keep, milliseconds(1)}; }
 
-struct CoolBench {
-  explicit CoolBench(const std::string& url)
-      : context(loop, std::chrono::seconds(20), Duration::zero()), pool(context, 1000, 1) {
-    targets.push_back(*parse_target(url));
+struct CoolBench : StageBench {
+  explicit CoolBench(const std::string& url) : StageBench(url) {
     shape.payload.users = 4;
     shape.cool_down = milliseconds(80);
   }
 
-  // One stage to its end, or until `enough`, then abandoned.
+  // Nothing is counted as issued behind the end of counting.
   const Recorder& run(const std::function<bool(const Stage&)>& enough = {}) {
-    recorder = std::make_unique<Recorder>();
-    Stage stage(shape, targets, loop, pool, *recorder, ledger);
-    stage.start();
-    while (!stage.done() && !(enough && enough(stage))) {
-      loop.run_once(milliseconds(50));
-      if (!stage.counting().stopped()) continue;
-      if (!issued_at_stop) issued_at_stop = recorder->issued_count();
-      CHECK(recorder->issued_count() == *issued_at_stop);
-    }
-    if (!stage.done()) stage.abandon();
-    REQUIRE(stage.counting().uncounted() != nullptr);
-    uncounted = stage.counting().uncounted()->done();
-    elapsed = stage.ended_at() - stage.started_at();
-    hit_window = stage.hit_window();
-    recorder->close();
-    return *recorder;
+    std::optional<std::uint64_t> issued_at_stop;
+    return StageBench::run([&](const Stage& stage) {
+      if (stage.counting().stopped()) {
+        if (!issued_at_stop) issued_at_stop = recorder->issued_count();
+        CHECK(recorder->issued_count() == *issued_at_stop);
+      }
+      return enough && enough(stage);
+    });
   }
-
-  EventLoop loop;
-  ConnectionContext context;
-  ConnectionPool pool;
-  std::vector<Target> targets;
-  Ledger ledger;
-  StageShape shape;
-  std::unique_ptr<Recorder> recorder;
-  std::optional<std::uint64_t> issued_at_stop;
-  std::uint64_t uncounted = 0;
-  Duration elapsed{};
-  bool hit_window = false;
 };
 
 TEST_CASE("cool-down: behind a duration the load goes on, and only what began within it counts") {
@@ -143,4 +115,4 @@ TEST_CASE("cool-down: operations that found the queue full don't hold up its beg
 }
 
 }  // namespace
-}  // namespace dlb::loadgen
+}  // namespace dlb::loadgen::test

@@ -1,51 +1,25 @@
 // The open model: every operation of the schedule is taken up at its time, whatever the answers do.
 #include "loadgen/open_loop.h"
 
-#include <functional>
 #include <memory>
 #include <set>
 
 #include "loadgen/soundness.h"
-#include "loadgen/stage.h"
 #include "test/support/catch.h"
 #include "test/unit/loadgen/scripted_server.h"
+#include "test/unit/loadgen/stage_bench.h"
 
-namespace dlb::loadgen {
+namespace dlb::loadgen::test {
 namespace {
 
 using std::chrono::milliseconds;
-using test::Received;
-using test::Reply;
-using test::response;
-using test::ScriptedServer;
 
-struct OpenBench {
-  explicit OpenBench(const std::string& url)
-      : context(loop, std::chrono::seconds(20), Duration::zero()), pool(context, 1000, 1) {
-    targets.push_back(*parse_target(url));
+struct OpenBench : StageBench {
+  explicit OpenBench(const std::string& url) : StageBench(url) {
     shape.payload.users = 5;
     shape.requests = 40;
     shape.open.rate = 2000;
   }
-
-  // Runs one stage to its end, or abandons it as soon as `enough` says so.
-  const Recorder& run(const std::function<bool()>& enough = {}) {
-    recorder = std::make_unique<Recorder>();
-    Stage stage(shape, targets, loop, pool, *recorder, ledger);
-    stage.start();
-    while (!stage.done() && !(enough && enough())) loop.run_once(milliseconds(50));
-    if (!stage.done()) stage.abandon();
-    recorder->close();
-    return *recorder;
-  }
-
-  EventLoop loop;
-  ConnectionContext context;
-  ConnectionPool pool;
-  std::vector<Target> targets;
-  Ledger ledger;
-  StageShape shape;
-  std::unique_ptr<Recorder> recorder;
 };
 
 Reply ok_reply(const Received&) { return Reply{{response(201)}, Reply::Then::Keep, {}}; }
@@ -104,14 +78,14 @@ TEST_CASE("open model: over the bound of the queue an operation is not issued") 
   bench.shape.payload.users = 1;
   bench.shape.requests = 9;
   bench.shape.open.queue_max = 3;
-  const Recorder& recorder = bench.run([&] { return bench.recorder->queue_full() == 5; });
+  const Recorder& recorder = bench.run([&](const Stage&) { return bench.recorder->queue_full() == 5; });
   CHECK(recorder.in(Bucket::Interrupted) == 1);
   CHECK(recorder.not_issued() == 8);
   CHECK(recorder.planned() == 9);
 }
 
 TEST_CASE("open model: more users than operations, and a server that isn't there, end too") {
-  OpenBench bench("http://127.0.0.1:" + std::to_string(test::closed_port()));
+  OpenBench bench("http://127.0.0.1:" + std::to_string(closed_port()));
   bench.shape.payload.users = 8;
   bench.shape.requests = 3;
   CHECK(bench.run().in(Bucket::Connect) == 3);
@@ -122,7 +96,7 @@ TEST_CASE("open model: abandoned, what was taken up is the plan without a number
   OpenBench bench(server.url());
   bench.shape.requests = 0;
   bench.shape.duration = std::chrono::hours(1);
-  const Recorder& recorder = bench.run([&] { return bench.recorder->planned() >= 20; });
+  const Recorder& recorder = bench.run([&](const Stage&) { return bench.recorder->planned() >= 20; });
   CHECK(recorder.in(Bucket::Interrupted) == 5);
   CHECK(recorder.not_issued() == recorder.planned() - 5);
 }
@@ -179,4 +153,4 @@ TEST_CASE("invalid: a generator that was kept waiting for a core, when it matter
 }
 
 }  // namespace
-}  // namespace dlb::loadgen
+}  // namespace dlb::loadgen::test

@@ -17,14 +17,10 @@
 #include "test/support/catch.h"
 #include "test/unit/loadgen/scripted_server.h"
 
-namespace dlb::loadgen {
+namespace dlb::loadgen::test {
 namespace {
 
 using std::chrono::milliseconds;
-using test::Received;
-using test::Reply;
-using test::response;
-using test::ScriptedServer;
 
 // A chat in memory: accepts messages and serves them as the feed.
 class FakeChat {
@@ -71,7 +67,7 @@ class FakeChat {
   }
 
   std::string own_page(const std::string& request) const {
-    const std::string gone = "http://127.0.0.1:" + std::to_string(test::closed_port());
+    const std::string gone = "http://127.0.0.1:" + std::to_string(closed_port());
     if (request.starts_with("GET /lb/status ")) {
       return R"({"policy":"score","backends":[{"id":"sys10","url":")" + gone + R"("},{"id":"sys2","url":")" +
              url() + R"("}]})";
@@ -417,7 +413,7 @@ TEST_CASE("feeds of backends must be byte-equal") {
 
 TEST_CASE("nothing listens at the target: usage error, and no file") {
   RunBench bench;
-  bench.options.url = {"http://127.0.0.1:" + std::to_string(test::closed_port())};
+  bench.options.url = {"http://127.0.0.1:" + std::to_string(closed_port())};
   CHECK(bench.execute() == ExitCode::Usage);
   CHECK(bench.folder.json_files().empty());
 }
@@ -588,4 +584,4 @@ TEST_CASE("the progress line says how it goes") {
 }
 
 }  // namespace
-}  // namespace dlb::loadgen
+}  // namespace dlb::loadgen::test

@@ -7,14 +7,10 @@
 #include "test/support/catch.h"
 #include "test/unit/loadgen/scripted_server.h"
 
-namespace dlb::loadgen {
+namespace dlb::loadgen::test {
 namespace {
 
 using std::chrono::milliseconds;
-using test::Received;
-using test::Reply;
-using test::response;
-using test::ScriptedServer;
 
 constexpr Duration kLimit = std::chrono::seconds(30);
 
@@ -123,7 +119,7 @@ TEST_CASE("sampler: backends that are given are theirs by name, also without a b
   SamplerPlan plan = system.plan();
   plan.balancer.reset();
   plan.backends = {{"b10", *parse_target(system.server.url())},
-                   {"b9", *parse_target("http://127.0.0.1:" + std::to_string(test::closed_port()))}};
+                   {"b9", *parse_target("http://127.0.0.1:" + std::to_string(closed_port()))}};
   Sampler sampler(loop, std::move(plan));
   sampler.discover(stop);
   sampler.begin(nullptr, stop);
@@ -139,4 +135,4 @@ TEST_CASE("sampler: backends that are given are theirs by name, also without a b
 }
 
 }  // namespace
-}  // namespace dlb::loadgen
+}  // namespace dlb::loadgen::test

@@ -12,46 +12,19 @@
 #include "common/socket.h"
 #include "test/support/catch.h"
 #include "test/unit/loadgen/scripted_server.h"
+#include "test/unit/loadgen/stage_bench.h"
 
-namespace dlb::loadgen {
+namespace dlb::loadgen::test {
 namespace {
 
 using std::chrono::milliseconds;
-using test::Received;
-using test::Reply;
-using test::response;
-using test::ScriptedServer;
 
-struct Bench {
-  explicit Bench(const std::string& url, Duration timeout = std::chrono::seconds(20),
-                 Duration read_delay = {})
-      : Bench(std::vector<std::string>{url}, timeout, read_delay) {}
-  explicit Bench(const std::vector<std::string>& urls, Duration timeout = std::chrono::seconds(20),
-                 Duration read_delay = {})
-      : context(loop, timeout, read_delay), pool(context, 1000, urls.size()) {
-    for (const std::string& url : urls) {
-      auto target = parse_target(url);
-      REQUIRE(target.has_value());
-      targets.push_back(*target);
-    }
+struct Bench : StageBench {
+  template <class Urls>
+  explicit Bench(const Urls& urls, Duration timeout = kPatience, Duration read_delay = {})
+      : StageBench(urls, timeout, read_delay) {
     shape.payload.users = 2;
     shape.requests = 20;
-  }
-
-  // Runs one stage to its end, or abandons it as soon as `enough` says so.
-  const Recorder& run(const std::function<bool()>& enough = {}) {
-    recorder = std::make_unique<Recorder>();
-    Stage stage(shape, targets, loop, pool, *recorder, ledger);
-    stage.start();
-    while (!stage.done() && !(enough && enough())) loop.run_once(milliseconds(50));
-    if (!stage.done()) stage.abandon();
-    elapsed = stage.ended_at() - stage.started_at();
-    hit_window = stage.hit_window();
-    recorder->close();
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < kBuckets; ++i) sum += recorder->in(static_cast<Bucket>(i));
-    CHECK(sum == recorder->planned());
-    return *recorder;
   }
 
   // All operations in one bucket.
@@ -61,16 +34,6 @@ struct Bench {
       CHECK(recorder->in(static_cast<Bucket>(i)) == (static_cast<Bucket>(i) == bucket ? count : 0));
     }
   }
-
-  EventLoop loop;
-  ConnectionContext context;
-  ConnectionPool pool;
-  std::vector<Target> targets;
-  Ledger ledger;
-  StageShape shape;
-  std::unique_ptr<Recorder> recorder;
-  Duration elapsed{};
-  bool hit_window = false;
 };
 
 Reply reply(std::string bytes, Reply::Then then = Reply::Then::Keep) {
@@ -217,7 +180,7 @@ TEST_CASE("servers that never answer, or not to the end, are time-outs") {
 }
 
 TEST_CASE("nobody listens: connect, and nothing was sent") {
-  Bench bench("http://127.0.0.1:" + std::to_string(test::closed_port()));
+  Bench bench("http://127.0.0.1:" + std::to_string(closed_port()));
   bench.shape.requests = 4;
   const Recorder& recorder = bench.run();
   bench.expect_only(Bucket::Connect, 4);
@@ -473,7 +436,7 @@ TEST_CASE("connection modes") {
 TEST_CASE("users are spread over several targets") {
   ScriptedServer a([](const Received&) { return reply(response(201)); });
   ScriptedServer b([](const Received&) { return reply(response(201)); });
-  Bench bench({a.url(), b.url()});
+  Bench bench(std::vector<std::string>{a.url(), b.url()});
   bench.shape.payload.users = 4;
   bench.run();
   bench.expect_only(Bucket::Ok);
@@ -535,7 +498,7 @@ TEST_CASE("an abandoned stage counts what was in flight as interrupted, the rest
     return r.number < 4 ? reply(response(201)) : Reply{{}, Reply::Then::Hang, {}};
   });
   Bench bench(server.url());
-  const Recorder& recorder = bench.run([&server] { return server.requests().size() == 6; });
+  const Recorder& recorder = bench.run([&server](const Stage&) { return server.requests().size() == 6; });
   CHECK(recorder.in(Bucket::Ok) == 4);
   CHECK(recorder.in(Bucket::Interrupted) == 2);
   CHECK(recorder.in(Bucket::NotIssued) == 14);
@@ -557,7 +520,7 @@ TEST_CASE("fewer operations than users, and a plan that doesn't divide evenly") 
 TEST_CASE("a slow reader reads its response after the delay, and gets it whole") {
   const std::string body(500'000, 'y');
   ScriptedServer server([&body](const Received&) { return reply(response(200, body)); });
-  Bench bench(server.url(), std::chrono::seconds(20), milliseconds(40));
+  Bench bench(server.url(), Bench::kPatience, milliseconds(40));
   bench.shape.payload.feed_percent = 100;
   bench.shape.requests = 4;
   const Recorder& recorder = bench.run();
@@ -578,4 +541,4 @@ TEST_CASE("users pause between operations") {
 }
 
 }  // namespace
-}  // namespace dlb::loadgen
+}  // namespace dlb::loadgen::test

@@ -6,35 +6,23 @@
 
 #include "common/http_server.h"
 #include "loadgen/held.h"
-#include "loadgen/stage.h"
 #include "test/support/catch.h"
 #include "test/support/certificates.h"
 #include "test/support/temp_dir.h"
 #include "test/unit/loadgen/scripted_server.h"
+#include "test/unit/loadgen/stage_bench.h"
 
-namespace dlb::loadgen {
+namespace dlb::loadgen::test {
 namespace {
 
 using std::chrono::milliseconds;
-using test::Received;
-using test::Reply;
-using test::response;
-using test::ScriptedServer;
 
 // All that a server received of a stage, whole requests as they came over the wire, in one order.
 std::vector<std::string> received(ScriptedServer& server, const StageShape& shape) {
-  EventLoop loop;
-  ConnectionContext context(loop, std::chrono::seconds(20), Duration::zero());
-  ConnectionPool pool(context, 100, 1);
-  const std::vector<Target> targets = {*parse_target(server.url())};
-  Ledger ledger;
+  StageBench bench(server.url());
+  bench.shape = shape;
   const std::size_t before = server.requests().size();
-  const auto recorder = std::make_unique<Recorder>();
-  Stage stage(shape, targets, loop, pool, *recorder, ledger);
-  stage.start();
-  while (!stage.done()) loop.run_once(milliseconds(50));
-  recorder->close();
-  CHECK(recorder->in(Bucket::Ok) == shape.requests);
+  CHECK(bench.run().in(Bucket::Ok) == shape.requests);
   std::vector<std::string> requests = server.requests();
   requests.erase(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(before));
   std::sort(requests.begin(), requests.end());
@@ -98,32 +86,23 @@ class Answers final : public HttpService {
   std::optional<HttpServer> server_;
 };
 
-struct Bench {
-  explicit Bench(HttpServerOptions options = {}) : answers(loop, options) {
-    target = *parse_target("http://127.0.0.1:" + answers.port());
+struct Bench : StageBench {
+  explicit Bench(HttpServerOptions options = {}, Duration timeout = kPatience)
+      : StageBench(std::vector<std::string>(), timeout), answers(loop, options) {
+    ask("http://127.0.0.1:" + answers.port());
     shape.payload.users = 4;
     shape.requests = 40;
   }
+  // Another server than `answers`.
+  void ask(const std::string& url) { targets = {*parse_target(url)}; }
 
   const Recorder& run() {
-    const std::vector<Target> targets = {target};
-    recorder = std::make_unique<Recorder>();
-    Stage stage(shape, targets, loop, pool, *recorder, ledger);
-    stage.start();
-    while (!stage.done()) loop.run_once(milliseconds(50));
-    recorder->close();
+    StageBench::run();
     pool.close_idle();
     return *recorder;
   }
 
-  EventLoop loop;
   Answers answers;
-  ConnectionContext context{loop, std::chrono::seconds(20), Duration::zero()};
-  ConnectionPool pool{context, 100, 1};
-  Ledger ledger;
-  Target target;
-  StageShape shape;
-  std::unique_ptr<Recorder> recorder;
 };
 
 TEST_CASE("connections come from the addresses of their users") {
@@ -195,7 +174,7 @@ struct TlsBench {
     HttpServerOptions options;
     options.tls = std::make_shared<const TlsContext>(std::move(*served));
     bench.emplace(options);
-    bench->target = *parse_target("https://localhost:" + bench->answers.port());
+    bench->ask("https://localhost:" + bench->answers.port());
   }
   void trust(const TlsContext::Trust& whom) {
     auto made = TlsContext::client(whom);
@@ -234,7 +213,7 @@ TEST_CASE("https targets: who is not believed is a failed connect with a reason"
   }
   SECTION("another name") {
     tls.trust({.verify = true, .ca_file = tls.dir.file("one.crt"), .offer_http = true});
-    tls.bench->target.server_name = "example.org";
+    tls.bench->targets[0].server_name = "example.org";
     CHECK(tls.bench->run().in(Bucket::Connect) == 4);
     CHECK(tls.bench->context.tls_failures.front().text.find("mismatch") != std::string::npos);
   }
@@ -245,28 +224,23 @@ TEST_CASE("https targets: who is not believed is a failed connect with a reason"
 }
 
 TEST_CASE("https to a server without TLS is a failed connect, and so is one that says nothing") {
-  Bench bench;
   auto trust = TlsContext::client({.verify = false});
-  bench.context.tls = &*trust;
-  bench.shape.requests = 4;
   SECTION("plain HTTP") {
-    bench.target = *parse_target("https://127.0.0.1:" + bench.answers.port());
+    Bench bench;
+    bench.context.tls = &*trust;
+    bench.shape.requests = 4;
+    bench.ask("https://127.0.0.1:" + bench.answers.port());
     CHECK(bench.run().in(Bucket::Connect) == 4);
     CHECK(bench.context.tls_failures.size() == 1);
   }
   SECTION("silence, until the time-out") {
     auto listener = listen_on(*Address::parse("127.0.0.1:0"), 128);
-    bench.target = *parse_target("https://" + local_address(listener->get()).to_string());
-    ConnectionContext hasty(bench.loop, milliseconds(50), Duration::zero());
-    hasty.tls = &*trust;
-    ConnectionPool pool(hasty, 100, 1);
-    const std::vector<Target> targets = {bench.target};
-    Recorder recorder;
-    Stage stage(bench.shape, targets, bench.loop, pool, recorder, bench.ledger);
-    stage.start();
-    while (!stage.done()) bench.loop.run_once(milliseconds(50));
-    CHECK(recorder.in(Bucket::Connect) == 4);
-    CHECK(recorder.errnos().front().first == ETIMEDOUT);
+    Bench bench({}, milliseconds(50));
+    bench.context.tls = &*trust;
+    bench.shape.requests = 4;
+    bench.ask("https://" + local_address(listener->get()).to_string());
+    CHECK(bench.run().in(Bucket::Connect) == 4);
+    CHECK(bench.recorder->errnos().front().first == ETIMEDOUT);
   }
 }
 
@@ -290,8 +264,8 @@ HeldShape held_shape(std::uint64_t connections, Duration age) {
 
 TEST_CASE("held connections are silent for their age, then post once") {
   Bench bench;
-  const std::vector<Target> targets = {bench.target};
-  HeldConnections held(held_shape(5, milliseconds(60)), targets, bench.loop, bench.context, bench.ledger);
+  HeldConnections held(held_shape(5, milliseconds(60)), bench.targets, bench.loop, bench.context,
+                       bench.ledger);
   held.start();
   const TimePoint began = monotonic_now();
   while (!held.done()) bench.loop.run_once(milliseconds(20));
@@ -305,12 +279,12 @@ TEST_CASE("held connections are silent for their age, then post once") {
 
 TEST_CASE("what held connections post is expected by an oracle, as it is of users") {
   Bench bench;
-  const std::vector<Target> targets = {bench.target};
   DeliveryOracle oracle;
   oracle.add_group("wss://one");
   oracle.add_stream(0, 0);
   bench.ledger.watch(&oracle);
-  HeldConnections held(held_shape(2, milliseconds(1)), targets, bench.loop, bench.context, bench.ledger);
+  HeldConnections held(held_shape(2, milliseconds(1)), bench.targets, bench.loop, bench.context,
+                       bench.ledger);
   held.start();
   while (!held.done()) bench.loop.run_once(milliseconds(20));
   CHECK(held.totals().answered == 2);
@@ -321,8 +295,7 @@ TEST_CASE("held connections that the server closes while they are silent are cou
   HttpServerOptions options;
   options.idle_timeout = milliseconds(80);
   Bench bench(options);
-  const std::vector<Target> targets = {bench.target};
-  HeldConnections held(held_shape(3, std::chrono::minutes(5)), targets, bench.loop, bench.context,
+  HeldConnections held(held_shape(3, std::chrono::minutes(5)), bench.targets, bench.loop, bench.context,
                        bench.ledger);
   held.start();
   while (!held.done()) bench.loop.run_once(milliseconds(20));
@@ -336,17 +309,16 @@ TEST_CASE("held connections that the server closes while they are silent are cou
 TEST_CASE("held connections: what can't connect, and what a cut run leaves") {
   Bench bench;
   SECTION("nobody listens") {
-    const std::vector<Target> targets = {
-        *parse_target("http://127.0.0.1:" + std::to_string(test::closed_port()))};
-    HeldConnections held(held_shape(3, milliseconds(1)), targets, bench.loop, bench.context, bench.ledger);
+    bench.ask("http://127.0.0.1:" + std::to_string(closed_port()));
+    HeldConnections held(held_shape(3, milliseconds(1)), bench.targets, bench.loop, bench.context,
+                         bench.ledger);
     held.start();
     while (!held.done()) bench.loop.run_once(milliseconds(20));
     CHECK(held.totals().connect_failed == 3);
     CHECK(held.totals().opened == 0);
   }
   SECTION("cut in their silence") {
-    const std::vector<Target> targets = {bench.target};
-    HeldConnections held(held_shape(3, std::chrono::hours(1)), targets, bench.loop, bench.context,
+    HeldConnections held(held_shape(3, std::chrono::hours(1)), bench.targets, bench.loop, bench.context,
                          bench.ledger);
     held.start();
     while (held.totals().opened < 3) bench.loop.run_once(milliseconds(20));
@@ -355,12 +327,12 @@ TEST_CASE("held connections: what can't connect, and what a cut run leaves") {
     CHECK(held.totals().unfinished == 3);
   }
   SECTION("their stage never began") {
-    const std::vector<Target> targets = {bench.target};
-    HeldConnections held(held_shape(3, milliseconds(1)), targets, bench.loop, bench.context, bench.ledger);
+    HeldConnections held(held_shape(3, milliseconds(1)), bench.targets, bench.loop, bench.context,
+                         bench.ledger);
     held.abandon();
     CHECK(held.totals().unfinished == 3);
   }
 }
 
 }  // namespace
-}  // namespace dlb::loadgen
+}  // namespace dlb::loadgen::test
