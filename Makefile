@@ -94,8 +94,8 @@ $(BUILD)/%.o: %.cc
 
 # The pages stand in home_page.cc, dashboard.cc and report_html.cc by .incbin, which -MMD does not see.
 $(filter %/home_page.o $(BUILD)/unity/%,$(BACKEND_OBJ)): $(wildcard backend/page/*)
-$(filter %/dashboard.o $(BUILD)/unity/%,$(LB_OBJ)): $(wildcard lb/dashboard/*)
-$(filter %/report_html.o $(BUILD)/unity/%,$(LOADGEN_OBJ)): $(wildcard loadgen/page/*)
+$(filter %/dashboard.o $(BUILD)/unity/%,$(LB_OBJ)): $(wildcard lb/dashboard/* common/page/*)
+$(filter %/report_html.o $(BUILD)/unity/%,$(LOADGEN_OBJ)): $(wildcard loadgen/page/* common/page/*)
 
 # A group whose files do not get along with each other is compiled one by one and put together.
 define compile_group

@@ -1,24 +1,8 @@
 // The page of a sweep: its tables, a chart of dots per figure, and for each setting response time and utilisation of one run
 // on one time axis. All data come from the element `data`; what they hold gets into the page as text, never as markup.
-"use strict";
 
-const data = JSON.parse(document.getElementById("data").textContent);
-const byId = id => document.getElementById(id);
+const data = JSON.parse(byId("data").textContent);
 const kLeft = 46, kRight = 10, kTop = 18, kBottom = 20;
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-
-function drawing(name, attributes = {}, text = null) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== null) made.textContent = text;
-  return made;
-}
 
 // Three digits or so; small ones keep their first.
 function number(value) {

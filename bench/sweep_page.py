@@ -1,15 +1,14 @@
 """The page of a sweep, from its records: one file with its data, style and script in it, and the summary that stands on the
-screen. Pure but for reading the parts of the page from beside this file."""
+screen. Pure but for reading the parts of the page: from beside this file and from common/page/."""
 
 import html as markup
 import json
 import os
-import re
 
 import sweep_plan
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DASHBOARD_STYLE = os.path.join(os.path.dirname(HERE), "lb", "dashboard", "dashboard.css")
+SHARED = os.path.join(os.path.dirname(HERE), "common", "page")  # with the dashboard and the report of a run
 INTENDED = "from the intended time"  # of an open load: what a user would have seen who came on time
 FIGURES = (("message.p50", "Messages, p50", "ms"), ("message.p95", "Messages, p95", "ms"), ("message.p99", "Messages, p99", "ms"),
            ("feed.p50", "Feeds, p50", "ms"), ("feed.p95", "Feeds, p95", "ms"), ("feed.p99", "Feeds, p99", "ms"),
@@ -124,20 +123,14 @@ def summary_lines(data):
         yield f"note: {text}"
 
 
-def part(name):
-    with open(os.path.join(HERE, name), encoding="utf-8") as file:
+def part(name, folder=HERE):
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
         return file.read()
-
-
-def colours():
-    """The dashboard's, so that both look alike."""
-    with open(DASHBOARD_STYLE, encoding="utf-8") as file:
-        return re.search(r"^:root \{.*?^\}\n", file.read(), re.S | re.M).group(0)
 
 
 def html(data):
     # Inside a script element only `</` and `<!--` could end or change it.
     embedded = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return (part("sweep_page.html").replace("{{title}}", markup.escape(data["title"]))
-            .replace("{{style}}", colours() + part("sweep_page.css")).replace("{{data}}", embedded)
-            .replace("{{script}}", part("sweep_page.js")))
+            .replace("{{style}}", part("palette.css", SHARED) + part("sweep_page.css")).replace("{{data}}", embedded)
+            .replace("{{script}}", part("dom.js", SHARED) + "\n" + part("sweep_page.js")))

@@ -5,13 +5,14 @@
 #include "common/check.h"
 #include "common/embedded_page.h"
 
-// The sources of lb/dashboard/, as they are: see the rule for this file in the Makefile.
+// The sources of common/page/ and lb/dashboard/, as they are: see the rule for this file in the Makefile.
 #define DLB_FILE(path) DLB_EMBEDDED_FILE("lb/dashboard/" path)
 
 DLB_EMBED(dlb_dashboard_html, DLB_FILE("dashboard.html"))
-DLB_EMBED(dlb_dashboard_css, DLB_FILE("dashboard.css"))
-DLB_EMBED(dlb_dashboard_js, DLB_FILE("stream.js") DLB_FILE("dom.js") DLB_FILE("history.js")
-                                DLB_FILE("charts.js") DLB_FILE("backends.js") DLB_FILE("app.js"))
+DLB_EMBED(dlb_dashboard_css, DLB_EMBEDDED_FILE("common/page/palette.css") DLB_FILE("dashboard.css"))
+DLB_EMBED(dlb_dashboard_js,
+          DLB_EMBEDDED_FILE("common/page/dom.js") DLB_FILE("stream.js") DLB_FILE("words.js")
+              DLB_FILE("history.js") DLB_FILE("charts.js") DLB_FILE("backends.js") DLB_FILE("app.js"))
 
 namespace dlb::lb {
 namespace {

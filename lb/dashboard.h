@@ -1,5 +1,5 @@
-// The page at /lb/dashboard (L22): lb/dashboard/*.{html,css,js}, put together as one self-contained document
-// that lives from /lb/events. What it does is said in lb/dashboard/app.js.
+// The page at /lb/dashboard (L22): common/page/ and lb/dashboard/*.{html,css,js}, put together as one
+// self-contained document that lives from /lb/events. What it does is said in lb/dashboard/app.js.
 #pragma once
 
 #include <cstdint>

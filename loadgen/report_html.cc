@@ -1,6 +1,6 @@
-// The report as a page: loadgen/page/*.{html,css,js} put together as one self-contained document, with the
-// JSON report and the percentile curves in it as data. It asks nobody for anything: its policy lets the
-// browser run this style and this script and load nothing.
+// The report as a page: common/page/ and loadgen/page/*.{html,css,js} put together as one self-contained
+// document, with the JSON report and the percentile curves in it as data. It asks nobody for anything: its
+// policy lets the browser run this style and this script and load nothing.
 #include <algorithm>
 
 #include "common/check.h"
@@ -9,13 +9,13 @@
 #include "loadgen/report.h"
 #include "loadgen/report_parts.h"
 
-// The sources of loadgen/page/, as they are: see the rule for this file in the Makefile.
+// The sources of common/page/ and loadgen/page/, as they are: see the rule for this file in the Makefile.
 #define DLB_FILE(path) DLB_EMBEDDED_FILE("loadgen/page/" path)
 
 DLB_EMBED(dlb_report_html, DLB_FILE("report.html"))
-DLB_EMBED(dlb_report_css, DLB_FILE("report.css"))
-DLB_EMBED(dlb_report_js, DLB_FILE("dom.js") DLB_FILE("timeline.js") DLB_FILE("curve.js") DLB_FILE("tables.js")
-                             DLB_FILE("app.js"))
+DLB_EMBED(dlb_report_css, DLB_EMBEDDED_FILE("common/page/palette.css") DLB_FILE("report.css"))
+DLB_EMBED(dlb_report_js, DLB_EMBEDDED_FILE("common/page/dom.js") DLB_FILE("words.js") DLB_FILE("timeline.js")
+                             DLB_FILE("curve.js") DLB_FILE("tables.js") DLB_FILE("app.js"))
 
 namespace dlb::loadgen {
 namespace {

@@ -1,4 +1,3 @@
-"use strict";
 // Stream: the snapshots of /lb/events, for as long as the page is open. By EventSource; where the listener asks for a token,
 // which an EventSource can't send, by fetch. A connection that ends, or says nothing for kSilentMs, is made again.
 //

@@ -1,5 +1,24 @@
 // The tiles and tables of a report, as they stand in its JSON.
 
+// A table of columns [{name, text?}] and rows of cells: a text, or {text, kind?, node?}; a row may have `kind` and `off`.
+function fillTable(id, columns, rows) {
+  const head = element("tr", {}, ...columns.map(column => element("th", {scope: "col"}, column.name)));
+  const body = rows.map(row => {
+    const cells = row.cells.map((cell, i) => {
+      const {text = "", kind = null, node = null} = typeof cell === "object" && cell !== null ? cell : {text: cell};
+      const made = element(i === 0 ? "th" : "td", i === 0 ? {scope: "row"} : {}, node ?? text);
+      if (kind) made.dataset.kind = kind;
+      if (columns[i].text && i > 0) made.className = "text";
+      if (node) made.className = "bar-cell";
+      return made;
+    });
+    const made = element("tr", row.off ? {class: "off"} : {}, ...cells);
+    if (row.kind) made.dataset.kind = row.kind;
+    return made;
+  });
+  byId(id).replaceChildren(...(columns.some(column => column.name) ? [element("thead", {}, head)] : []), element("tbody", {}, ...body));
+}
+
 const kBuckets = {
   other_2xx: "other 2xx", "3xx": "3xx", "4xx": "4xx", "5xx": "5xx", connect: "no connection", time_out: "time-out", reset: "reset",
   short_body: "body cut short", malformed: "not HTTP", interrupted: "interrupted", not_issued: "not issued",

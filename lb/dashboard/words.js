@@ -1,20 +1,4 @@
-// Elements and texts. What comes from the balancer gets into the page as text, never as markup.
-
-// element("p", {class: "x", id: "y"}, "text", child): attributes, then children.
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-
-function drawing(name, attributes = {}) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-const byId = id => document.getElementById(id);
+// Texts and numbers.
 
 // Touches the page only when something is different: readers of the screen are told of changes.
 function setText(node, text) {
