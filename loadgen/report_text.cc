@@ -63,6 +63,76 @@ void class_text(std::string& text, const ClassTotals& totals, OperationClass whi
   text += '\n';
 }
 
+// What ran, and its operations by class.
+void operations_text(std::string& text, const RunResult& result) {
+  const Recorder& recorder = result.total;
+  const auto out = std::back_inserter(text);
+  fmt::format_to(out, "{} at {}: {}, seed {}, {}\n", result.options.experiment,
+                 joined_by_commas(result.options.url), users_text(result.options), result.seed,
+                 load_text(result.options));
+  fmt::format_to(out, "planned {}, done {} in {:.2f} s, {:.0f} ok/s\n", recorder.planned(), recorder.done(),
+                 seconds(result.elapsed), per_second(recorder.in(Bucket::Ok), result.elapsed));
+  fmt::format_to(out, "{:<8} {:>9} {:>9} {:>9}", "", "issued", "ok", "ok/s");
+  for (const Percentile& p : kPercentiles) fmt::format_to(out, " {:>8}", p.name);
+  fmt::format_to(out, " {:>9}   ms\n", "head p50");
+  for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
+    class_text(text, recorder.of(which), which, result.elapsed);
+  }
+}
+
+// Where operations ended, with all that explains it.
+void buckets_text(std::string& text, const Recorder& recorder) {
+  const auto out = std::back_inserter(text);
+  text += "buckets:";
+  for (std::size_t i = 0; i < kBuckets; ++i) {
+    const auto bucket = static_cast<Bucket>(i);
+    if (bucket == Bucket::Ok || recorder.in(bucket) > 0) {
+      fmt::format_to(out, " {} {}", bucket_name(bucket), recorder.in(bucket));
+    }
+  }
+  if (recorder.queue_full() > 0) fmt::format_to(out, " [queue full: {}]", recorder.queue_full());
+  for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
+    const auto& statuses = recorder.of(which).statuses;
+    for (std::size_t i = 0; i < statuses.size(); ++i) {
+      if (statuses[i] > 0)
+        fmt::format_to(out, " [{} {}: {}]", operation_class_name(which), i + 100, statuses[i]);
+    }
+  }
+  for (const auto& [err, count] : recorder.errnos()) {
+    const char* name = ::strerrorname_np(err);
+    fmt::format_to(out, " [{}: {}]", name != nullptr ? name : "errno", count);
+  }
+  if (recorder.idle_close_races() > 0)
+    fmt::format_to(out, " [idle-close races: {}]", recorder.idle_close_races());
+  text += '\n';
+}
+
+void shares_text(std::string& text, const Recorder& recorder) {
+  if (recorder.backends().empty()) return;
+  const auto out = std::back_inserter(text);
+  text += "share:";
+  for (const BackendShare& share : recorder.backends()) {
+    fmt::format_to(out, " {} {} ({:.1f}%)", share.name, share.responses,
+                   100 * static_cast<double>(share.responses) / static_cast<double>(recorder.done()));
+  }
+  text += '\n';
+}
+
+void generator_text(std::string& text, const RunResult& result) {
+  const Histogram& lag = result.total.schedule_lag_us();
+  const auto out = std::back_inserter(text);
+  fmt::format_to(out,
+                 "generator: {:.2f} s cpu, waited {:.2f} s for a core ({:.2f} ms each time), longest turn "
+                 "{:.1f} ms, {} connections",
+                 result.cpu_seconds, seconds(result.waits.waited), result.waits.mean_ms(),
+                 seconds(result.longest_turn) * 1000, result.connections_opened);
+  if (lag.count() > 0) {
+    fmt::format_to(out, ", schedule lag p50 {:.2f} p99 {:.2f} max {:.2f} ms", as_ms(lag.percentile(50)),
+                   as_ms(lag.percentile(99)), as_ms(lag.max()));
+  }
+  text += '\n';
+}
+
 void held_text(std::string& text, const HeldTotals& held) {
   const auto out = std::back_inserter(text);
   fmt::format_to(out, "held: {} wanted, {} opened, {} not; closed by the server while silent {}", held.wanted,
@@ -94,84 +164,25 @@ void feed_text(std::string& text, const CheckedFeed& feed) {
   for (const std::string& example : s.faults.examples) fmt::format_to(out, "  {}\n", example);
 }
 
-}  // namespace
-
-std::string report_text(const RunResult& result) {
-  const Recorder& recorder = result.total;
-  std::string text;
+void verification_text(std::string& text, const Verification& verification) {
   const auto out = std::back_inserter(text);
-  fmt::format_to(out, "{} at {}: {}, seed {}, {}\n", result.options.experiment,
-                 joined_by_commas(result.options.url), users_text(result.options), result.seed,
-                 load_text(result.options));
-  fmt::format_to(out, "planned {}, done {} in {:.2f} s, {:.0f} ok/s\n", recorder.planned(), recorder.done(),
-                 seconds(result.elapsed), per_second(recorder.in(Bucket::Ok), result.elapsed));
-  fmt::format_to(out, "{:<8} {:>9} {:>9} {:>9}", "", "issued", "ok", "ok/s");
-  for (const Percentile& p : kPercentiles) fmt::format_to(out, " {:>8}", p.name);
-  fmt::format_to(out, " {:>9}   ms\n", "head p50");
-  for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
-    class_text(text, recorder.of(which), which, result.elapsed);
+  fmt::format_to(out, "verification: {} accepted, {} ambiguous\n", verification.accepted,
+                 verification.ambiguous);
+  feed_text(text, verification.feed);
+  for (const CheckedFeed& feed : verification.backends) feed_text(text, feed);
+  if (!verification.backends.empty()) {
+    fmt::format_to(out, "feeds of the backends: {}\n",
+                   verification.backends_equal ? "byte-equal" : "DIFFERENT");
   }
-  stages_text(text, result);
-  text += "buckets:";
-  for (std::size_t i = 0; i < kBuckets; ++i) {
-    const auto bucket = static_cast<Bucket>(i);
-    if (bucket == Bucket::Ok || recorder.in(bucket) > 0) {
-      fmt::format_to(out, " {} {}", bucket_name(bucket), recorder.in(bucket));
-    }
-  }
-  if (recorder.queue_full() > 0) fmt::format_to(out, " [queue full: {}]", recorder.queue_full());
-  for (const auto which : {OperationClass::Message, OperationClass::Feed}) {
-    const auto& statuses = recorder.of(which).statuses;
-    for (std::size_t i = 0; i < statuses.size(); ++i) {
-      if (statuses[i] > 0)
-        fmt::format_to(out, " [{} {}: {}]", operation_class_name(which), i + 100, statuses[i]);
-    }
-  }
-  for (const auto& [err, count] : recorder.errnos()) {
-    const char* name = ::strerrorname_np(err);
-    fmt::format_to(out, " [{}: {}]", name != nullptr ? name : "errno", count);
-  }
-  if (recorder.idle_close_races() > 0)
-    fmt::format_to(out, " [idle-close races: {}]", recorder.idle_close_races());
-  text += '\n';
-  if (!recorder.backends().empty()) {
-    text += "share:";
-    for (const BackendShare& share : recorder.backends()) {
-      fmt::format_to(out, " {} {} ({:.1f}%)", share.name, share.responses,
-                     100 * static_cast<double>(share.responses) / static_cast<double>(recorder.done()));
-    }
-    text += '\n';
-  }
-  fmt::format_to(out,
-                 "generator: {:.2f} s cpu, waited {:.2f} s for a core ({:.2f} ms each time), longest turn "
-                 "{:.1f} ms, {} connections",
-                 result.cpu_seconds, seconds(result.waits.waited), result.waits.mean_ms(),
-                 seconds(result.longest_turn) * 1000, result.connections_opened);
-  if (recorder.schedule_lag_us().count() > 0) {
-    fmt::format_to(out, ", schedule lag p50 {:.2f} p99 {:.2f} max {:.2f} ms",
-                   as_ms(recorder.schedule_lag_us().percentile(50)),
-                   as_ms(recorder.schedule_lag_us().percentile(99)), as_ms(recorder.schedule_lag_us().max()));
-  }
-  text += '\n';
-  for (const CountedReason& reason : result.tls_failures) {
-    fmt::format_to(out, "no TLS, {} times: {}\n", reason.times, reason.text);
-  }
-  if (result.held) held_text(text, *result.held);
-  if (result.chat) text += chat_text(*result.chat);
-  if (result.verification) {
-    fmt::format_to(out, "verification: {} accepted, {} ambiguous\n", result.verification->accepted,
-                   result.verification->ambiguous);
-    feed_text(text, result.verification->feed);
-    for (const CheckedFeed& feed : result.verification->backends) feed_text(text, feed);
-    if (!result.verification->backends.empty()) {
-      fmt::format_to(out, "feeds of the backends: {}\n",
-                     result.verification->backends_equal ? "byte-equal" : "DIFFERENT");
-    }
-  }
+}
+
+// What it comes to: thresholds, faults, verdict.
+void judgement_text(std::string& text, const RunResult& result) {
+  const auto out = std::back_inserter(text);
   text += thresholds_text(judge_thresholds(result));
-  if (recorder.queue_full() > 0) {
+  if (result.total.queue_full() > 0) {
     fmt::format_to(out, "NOTE: {} operations were not issued, since all users were busy and {} waited\n",
-                   recorder.queue_full(), result.options.queue_max);
+                   result.total.queue_full(), result.options.queue_max);
   }
   for (const std::string& reason : failures(result)) fmt::format_to(out, "FAILED: {}\n", reason);
   for (const std::string& reason : invalid_reasons(result)) {
@@ -179,6 +190,24 @@ std::string report_text(const RunResult& result) {
   }
   if (result.leaderboard) text += verdict_text(verdict_of(result));
   if (result.interrupted) text += "INTERRUPTED: these figures are of a part of the run\n";
+}
+
+}  // namespace
+
+std::string report_text(const RunResult& result) {
+  std::string text;
+  operations_text(text, result);
+  stages_text(text, result);
+  buckets_text(text, result.total);
+  shares_text(text, result.total);
+  generator_text(text, result);
+  for (const CountedReason& reason : result.tls_failures) {
+    text += fmt::format("no TLS, {} times: {}\n", reason.times, reason.text);
+  }
+  if (result.held) held_text(text, *result.held);
+  if (result.chat) text += chat_text(*result.chat);
+  if (result.verification) verification_text(text, *result.verification);
+  judgement_text(text, result);
   return text;
 }
 

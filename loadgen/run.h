@@ -36,14 +36,18 @@ class Run final : public SignalHandler {
   void on_signal(int signal_number) override;
 
  private:
-  // The error is one line for people.
+  static constexpr Duration kTurn = std::chrono::milliseconds(200);  // at most, between two looks at `stop_`
+
+  // Before the stages (run_prepare.cc). The error is one line for people.
   Result<void> prepare();
   Result<void> prepare_sources();
   Result<void> reach_targets();
-  // Runs the plan's stages, each into its result.
-  void perform(RunResult& result, Observation& observation);
+  void prepare_held();
   // Brings the chat users in.
   Result<void> open_chat();
+
+  // Runs the plan's stages, each into its result.
+  void perform(RunResult& result, Observation& observation);
   void perform_chat_stage(StageResult& result, Observation& observation);
   void verify(RunResult& result);
   void cool_down(Stage& stage);
@@ -52,7 +56,6 @@ class Run final : public SignalHandler {
   void drive(Stage& stage);
   // Held connections: until the last of them is old enough and has been answered.
   void finish_held(RunResult& result);
-  void prepare_held();
   StageShape shape(const StagePlan& plan) const;
 
   Options options_;
