@@ -85,7 +85,11 @@ ServerSaid::Kind read_kind(std::string_view type, const object& from, ServerSaid
   if (type == "error") {
     text_of(from, "message-id", out.id);
     text_of(from, "detail", out.detail);
-    return unless(text_of(from, "code", out.code), Kind::Error);
+    const bool good = text_of(from, "code", out.code);
+    // Both are for people's eyes, in reports and notes.
+    out.detail = escape_for_terminal(out.detail);
+    out.code = escape_for_terminal(out.code);
+    return unless(good, Kind::Error);
   }
   return Kind::Unknown;
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "common/check.h"
+#include "loadgen/chat_text.h"
 
 namespace dlb::loadgen {
 
@@ -167,6 +168,7 @@ std::uint32_t Recorder::backend_index(std::string_view name) {
   for (std::size_t i = 0; i < backends_.size(); ++i) {
     if (backends_[i].name == name) return last_backend_ = static_cast<std::uint32_t>(i);
   }
+  if (const std::string shown = escape_for_terminal(name); shown != name) return backend_index(shown);
   if (backends_.size() >= kMaxBackends) {
     if (backends_.size() == kMaxBackends) backends_.push_back(BackendShare{"other"});
     return static_cast<std::uint32_t>(kMaxBackends);

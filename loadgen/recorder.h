@@ -139,6 +139,7 @@ class Recorder {
   // operation has been recorded.
   void close();
 
+  // `name` as the server wrote it; it is kept, and shown everywhere, with escapes (chat_text.h).
   std::uint32_t backend_index(std::string_view name);
 
   const ClassTotals& of(OperationClass c) const { return classes_[static_cast<std::size_t>(c)]; }

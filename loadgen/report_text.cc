@@ -1,8 +1,11 @@
 // The report for people, on the standard output.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <iterator>
+#include <vector>
 
 #include "loadgen/chat_report.h"
 #include "loadgen/report.h"
@@ -10,6 +13,8 @@
 
 namespace dlb::loadgen {
 namespace {
+
+constexpr std::size_t kMaxShares = 16;  // backends shown
 
 // `reuse`, or with a rate `reuse, 500 a second (poisson)`.
 std::string load_text(const Options& options) {
@@ -45,6 +50,23 @@ void stages_text(std::string& text, const RunResult& result) {
     }
     text += stage.hit_window ? "  hit its window\n" : "\n";
   }
+}
+
+// The largest ones, by size; among equals in the order in which they came.
+void shares_text(std::string& text, const Recorder& recorder) {
+  if (recorder.backends().empty()) return;
+  std::vector<const BackendShare*> shares;
+  for (const BackendShare& share : recorder.backends()) shares.push_back(&share);
+  if (shares.size() > kMaxShares) std::ranges::stable_sort(shares, std::greater(), &BackendShare::responses);
+  text += "share:";
+  for (std::size_t i = 0; i < shares.size() && i < kMaxShares; ++i) {
+    fmt::format_to(std::back_inserter(text), " {} {} ({:.1f}%)", shares[i]->name, shares[i]->responses,
+                   100 * static_cast<double>(shares[i]->responses) / static_cast<double>(recorder.done()));
+  }
+  if (shares.size() > kMaxShares) {
+    fmt::format_to(std::back_inserter(text), " … and {} more", shares.size() - kMaxShares);
+  }
+  text += '\n';
 }
 
 void class_text(std::string& text, const ClassTotals& totals, OperationClass which, Duration elapsed) {
@@ -104,17 +126,6 @@ void buckets_text(std::string& text, const Recorder& recorder) {
   }
   if (recorder.idle_close_races() > 0)
     fmt::format_to(out, " [idle-close races: {}]", recorder.idle_close_races());
-  text += '\n';
-}
-
-void shares_text(std::string& text, const Recorder& recorder) {
-  if (recorder.backends().empty()) return;
-  const auto out = std::back_inserter(text);
-  text += "share:";
-  for (const BackendShare& share : recorder.backends()) {
-    fmt::format_to(out, " {} {} ({:.1f}%)", share.name, share.responses,
-                   100 * static_cast<double>(share.responses) / static_cast<double>(recorder.done()));
-  }
   text += '\n';
 }
 

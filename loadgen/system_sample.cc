@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "loadgen/chat_text.h"
 #include "loadgen/csv.h"
 
 namespace dlb::loadgen {
@@ -200,7 +201,7 @@ bool SystemReader::status(std::string_view body, std::vector<BackendPlace>& back
     std::string_view id;
     std::string_view url;
     if (backend["id"].get(id) != simdjson::SUCCESS || backend["url"].get(url) != simdjson::SUCCESS) continue;
-    backends.push_back({std::string(id), std::string(url)});
+    backends.push_back({escape_for_terminal(id), escape_for_terminal(url)});
   }
   return true;
 }
@@ -215,7 +216,7 @@ bool SystemReader::balancer(std::string_view body, Figures& figures, std::vector
   for (const simdjson::dom::element backend : list) {
     std::string_view id;
     if (backend["id"].get(id) != simdjson::SUCCESS) continue;
-    BackendView view{std::string(id), unknown_figures()};
+    BackendView view{escape_for_terminal(id), unknown_figures()};
     fill(backend, &SystemColumn::view, view.figures);
     views.push_back(std::move(view));
   }
@@ -226,7 +227,7 @@ bool SystemReader::stats(std::string_view body, Figures& figures, std::string& b
   simdjson::dom::element root;
   std::string_view id;
   if (!impl_->parse(body, root) || root["backend-id"].get(id) != simdjson::SUCCESS) return false;
-  backend_id = id;
+  backend_id = escape_for_terminal(id);
   fill(root, &SystemColumn::stats, figures);
   return true;
 }

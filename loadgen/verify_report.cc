@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "common/json_writer.h"
+#include "loadgen/chat_text.h"
 
 namespace dlb::loadgen {
 namespace {
@@ -51,7 +52,7 @@ std::string verify_text(const VerifyReport& report) {
   for (const CheckRow& row : report.rows) {
     const std::string_view mark = bad(row.outcome) ? "FAIL" : outcome_name(row.outcome);
     fmt::format_to(out, "{:<4}  {:<{}}  {:>7.1f} ms  {}\n", mark, row.name, width, milliseconds(row.took),
-                   row.found);
+                   escape_for_terminal(row.found));
     if (bad(row.outcome) && !row.hint.empty()) fmt::format_to(out, "      look at: {}\n", row.hint);
   }
   fmt::format_to(out, "{}: {} passed, {} failed, {} skipped{}\n", report.url,

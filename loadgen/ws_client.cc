@@ -11,6 +11,7 @@
 #include "common/check.h"
 #include "common/socket.h"
 #include "common/ws_handshake.h"
+#include "loadgen/chat_text.h"
 
 namespace dlb::loadgen {
 namespace {
@@ -27,7 +28,7 @@ WsDecoder fresh_decoder() { return WsDecoder(WsDecoder::Side::Client, WsClient::
 std::string close_text(std::uint16_t code, std::string_view reason) {
   std::string text = "closed by the server";
   if (code != ws_close::kNone) text += " (" + std::to_string(code) + ")";
-  if (!reason.empty()) text += ": " + std::string(reason);
+  if (!reason.empty()) text += ": " + escape_for_terminal(reason);
   return text;
 }
 

@@ -146,6 +146,8 @@ TEST_CASE("chat protocol: what servers say is read, and what is none of it is Br
   const ServerSaid error =
       reader.read(R"({"type":"error","code":"too_large","detail":"d","message-id":"i"})");
   CHECK((error.kind == Kind::Error && error.code == "too_large" && error.detail == "d" && error.id == "i"));
+  const ServerSaid odd = reader.read(R"({"type":"error","code":"a\u001b[2J","detail":"\u202eb\u0007"})");
+  CHECK((odd.code == "a\\x1b[2J" && odd.detail == "\\u{202e}b\\x07"));  // for people's eyes
   CHECK(reader.read(R"({"type":"resumed","count":1,"through_sequence":5})").sequence == 5);
   CHECK(reader.read(R"({"type":"key","username":"A","public_key":null})").public_key.empty());
   CHECK(reader.read(R"({"type":"surprise"})").kind == Kind::Unknown);

@@ -103,6 +103,19 @@ TEST_CASE("shares are kept by name, and a flood of names in one place") {
   CHECK(recorder.backend_index("b") == b);
 }
 
+TEST_CASE("a backend's name is kept with escapes, and is one however often it comes") {
+  Recorder recorder;
+  const std::uint32_t odd = recorder.backend_index("a\xff\xfe\x9b\xe2\x80\xae\x1b[31m");
+  recorder.backend_index("b");
+  CHECK(recorder.backend_index("a\xff\xfe\x9b\xe2\x80\xae\x1b[31m") == odd);
+  REQUIRE(recorder.backends().size() == 2);
+  CHECK(recorder.backends()[odd].name == "a\\xff\\xfe\\x9b\\u{202e}\\x1b[31m");
+  recorder.close();
+  Recorder total;
+  total.merge(recorder);
+  CHECK(total.backends()[odd].name == recorder.backends()[odd].name);
+}
+
 TEST_CASE("the interval starts anew, the totals go on") {
   Recorder recorder;
   OperationResult r = result(OperationClass::Feed, Bucket::Ok);

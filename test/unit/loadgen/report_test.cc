@@ -158,6 +158,21 @@ TEST_CASE("the reports of an open run have both latencies, the lag, and why it i
   CHECK(printed.find("\nINVALID: the generator was late") != std::string::npos);
 }
 
+TEST_CASE("the printed share is of the largest backends") {
+  OpenRun run;
+  for (int i = 0; i < 20; ++i) {
+    OperationResult r;
+    r.backend = run.result.total.backend_index("b" + std::to_string(i));
+    for (int j = 0; j <= i; ++j) {
+      run.result.total.issued(r.operation_class);
+      run.result.total.record(r);
+    }
+  }
+  const std::string printed = report_text(run.result);
+  CHECK(printed.find("\nshare: b19 20 (6.5%) b18 19 (6.1%)") != std::string::npos);
+  CHECK(printed.find(" b4 5 (1.6%) … and 4 more\n") != std::string::npos);
+}
+
 std::size_t count_of(std::string_view text, std::string_view part) {
   std::size_t count = 0;
   for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) ++count;

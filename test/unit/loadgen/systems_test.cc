@@ -67,6 +67,14 @@ TEST_CASE("systems: what is said is read, what is not stays unknown") {
   CHECK(at(unasked, Figure::ActiveRequests) == 6);
 }
 
+TEST_CASE("systems: names are kept with escapes") {
+  SystemReader reader;
+  Figures figures = unknown_figures();
+  std::string id;
+  REQUIRE(reader.stats(R"({"backend-id":"s\u001b[2J"})", figures, id));
+  CHECK(id == "s\\x1b[2J");
+}
+
 TEST_CASE("systems: what is no answer of theirs is refused") {
   SystemReader reader;
   Figures figures = unknown_figures();
