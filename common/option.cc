@@ -33,7 +33,8 @@ Error LoadedOptions::at(std::string_view name, std::string_view text) const {
   const OptionSource from = source(name);
   const bool named = from == OptionSource::CommandLine || from == OptionSource::Environment ||
                      (from == OptionSource::Default && config_file.empty());
-  return Error{place(name) + ": " + (named ? "" : std::string(name) + ": ") + std::string(text)};
+  return Error{place(name) + ": " + (named ? "" : std::string(name) + ": ") +
+               option_detail::shortened_middle(text)};
 }
 
 // Friend of LoadedOptions: one load.
@@ -91,10 +92,11 @@ Result<void> OptionLoader::scan_word(std::string_view word) {
     return {};
   }
   if (table_.commands.empty()) {
-    return Error{"unexpected argument \"" + std::string(word) + "\": options begin with --, see --help"};
+    return Error{"unexpected argument \"" + option_detail::shortened(word) +
+                 "\": options begin with --, see --help"};
   }
   if (std::ranges::find(table_.commands, word) == table_.commands.end()) {
-    return Error{"\"" + std::string(word) + "\" is no command; did you mean \"" +
+    return Error{"\"" + option_detail::shortened(word) + "\" is no command; did you mean \"" +
                  std::string(option_detail::nearest(word, table_.commands)) + "\"?"};
   }
   loaded_.command = word;
@@ -137,8 +139,8 @@ Result<void> OptionLoader::scan_flag(std::span<const char* const> arguments, std
   if (option == nullptr) {
     std::vector<std::string_view> names;
     for (const FlatOption& flat : flat_) names.push_back(flat.name);
-    if (names.empty()) return Error{std::string(dashed) + ": unknown option"};
-    return Error{std::string(dashed) + ": unknown option; did you mean --" +
+    if (names.empty()) return Error{option_detail::shortened(dashed) + ": unknown option"};
+    return Error{option_detail::shortened(dashed) + ": unknown option; did you mean --" +
                  std::string(option_detail::nearest(name, names)) + "?"};
   }
   if (equals != std::string_view::npos) {

@@ -4,7 +4,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <type_traits>
 
 #include "common/json_writer.h"
 
@@ -29,7 +31,7 @@ T& member(const OptionRow& row, void* options) {
 
 std::string quote(const OptionRow& row, std::string_view text) {
   if (row.spec.secret) return "the value";
-  return toml_string(text.substr(0, 200));
+  return toml_string(shortened(text));
 }
 
 std::string bound_text(OptionType type, double bound) {
@@ -40,16 +42,43 @@ std::string bound_text(OptionType type, double bound) {
   return text;
 }
 
-Result<void> check_range(const OptionRow& row, double value, std::string_view shown) {
-  if (value >= row.spec.min.value && value <= row.spec.max.value) return {};
-  const std::string text = row.spec.secret ? "the value" : std::string(shown.substr(0, 200));
+// Bounds are doubles; a whole number is compared with them exactly, as those over 2^53 have no double of
+// their own.
+template <class Number>
+bool under(Number value, double bound) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    return value < bound;
+  } else {
+    const double least = std::ceil(bound);
+    if (least >= std::ldexp(1.0, std::numeric_limits<Number>::digits)) return true;
+    if (least <= static_cast<double>(std::numeric_limits<Number>::min())) return false;
+    return value < static_cast<Number>(least);
+  }
+}
+
+template <class Number>
+bool over(Number value, double bound) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    return value > bound;
+  } else {
+    const double most = std::floor(bound);
+    if (most >= std::ldexp(1.0, std::numeric_limits<Number>::digits)) return false;
+    if (most < static_cast<double>(std::numeric_limits<Number>::min())) return true;
+    return value > static_cast<Number>(most);
+  }
+}
+
+template <class Number>
+Result<void> check_range(const OptionRow& row, Number value, std::string_view shown) {
+  if (!under(value, row.spec.min.value) && !over(value, row.spec.max.value)) return {};
+  const std::string text = row.spec.secret ? "the value" : shortened(shown);
   return Error{text + " is out of range, use " + range_text(row)};
 }
 
 template <class T, class Number>
 Result<void> store_number(const OptionRow& row, void* options, T value, Number number,
                           std::string_view shown) {
-  if (auto in_range = check_range(row, static_cast<double>(number), shown); !in_range) return in_range;
+  if (auto in_range = check_range(row, number, shown); !in_range) return in_range;
   member<T>(row, options) = value;
   return {};
 }
@@ -67,9 +96,7 @@ Result<void> store_string(const OptionRow& row, void* options, std::string_view 
 }
 
 Result<void> store_list(const OptionRow& row, void* options, std::vector<std::string> items) {
-  if (auto in_range =
-          check_range(row, static_cast<double>(items.size()), std::to_string(items.size()) + " items");
-      !in_range) {
+  if (auto in_range = check_range(row, items.size(), std::to_string(items.size()) + " items"); !in_range) {
     return in_range;
   }
   for (const std::string& item : items) {
@@ -81,13 +108,17 @@ Result<void> store_list(const OptionRow& row, void* options, std::vector<std::st
 
 Result<void> store_time(const OptionRow& row, void* options, std::string_view text) {
   const auto value = parse_duration(text);
-  if (!value) return row.spec.secret ? Error{"the value is not a duration"} : value.error();
+  if (!value) {
+    return row.spec.secret ? Error{"the value is not a duration"} : parse_duration(shortened(text)).error();
+  }
   return store_number(row, options, *value, value->count(), text);
 }
 
 Result<void> store_bytes(const OptionRow& row, void* options, std::string_view text) {
   const auto value = parse_byte_size(text);
-  if (!value) return row.spec.secret ? Error{"the value is not a size"} : value.error();
+  if (!value) {
+    return row.spec.secret ? Error{"the value is not a size"} : parse_byte_size(shortened(text)).error();
+  }
   return store_number(row, options, *value, value->bytes, text);
 }
 
@@ -101,6 +132,13 @@ std::vector<std::string> split_list(std::string_view text) {
     text.remove_prefix(comma + 1);
   }
   return items;
+}
+
+// Commas with nothing between them were meant to name something; a blank text is an empty list.
+Result<void> store_list_text(const OptionRow& row, void* options, std::string_view text) {
+  std::vector<std::string> items = split_list(text);
+  if (items.empty() && !trim(text).empty()) return Error{quote(row, text) + " names nothing"};
+  return store_list(row, options, std::move(items));
 }
 
 template <class Number>
@@ -141,6 +179,22 @@ Error wrong_kind(const OptionRow& row, std::string_view expected, const ConfigVa
 
 }  // namespace
 
+std::string shortened(std::string_view text) {
+  constexpr std::size_t kMost = 200;
+  if (text.size() <= kMost) return std::string(text);
+  std::size_t end = kMost;
+  while (end > kMost - 3 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80) --end;
+  return std::string(text.substr(0, end)) + "…";
+}
+
+std::string shortened_middle(std::string_view text) {
+  constexpr std::size_t kTail = 200;
+  if (text.size() <= 2 * kTail) return std::string(text);
+  std::size_t tail = text.size() - kTail;
+  while (tail < text.size() && (static_cast<unsigned char>(text[tail]) & 0xc0U) == 0x80) ++tail;
+  return shortened(text) + std::string(text.substr(tail));
+}
+
 Result<void> assign_text(const OptionRow& row, void* options, std::string_view text) {
   switch (row.type) {
     case OptionType::Bool: {
@@ -169,7 +223,7 @@ Result<void> assign_text(const OptionRow& row, void* options, std::string_view t
     case OptionType::Bytes:
       return store_bytes(row, options, text);
     case OptionType::List:
-      return store_list(row, options, split_list(text));
+      return store_list_text(row, options, text);
     case OptionType::Table:
     case OptionType::Tables:
       break;
@@ -210,7 +264,7 @@ Result<void> assign_config(const OptionRow& row, void* options, const ConfigValu
         return wrong_kind(row, "a size as a string or a number of bytes", value);
       return store_bytes(row, options, value.text);
     case OptionType::List: {
-      if (value.kind == Kind::String) return store_list(row, options, split_list(value.text));
+      if (value.kind == Kind::String) return store_list_text(row, options, value.text);
       if (value.kind != Kind::Array) return wrong_kind(row, "an array of strings", value);
       std::vector<std::string> items;
       for (const ConfigValue& item : value.items) {

@@ -13,6 +13,11 @@
 
 namespace dlb::option_detail {
 
+// What an error quotes of a text that somebody typed: its first 200 bytes, whole characters, and "…".
+std::string shortened(std::string_view text);
+// Of a sentence with such a text in it: the begin, "…", and the last 200 bytes, which say what to do.
+std::string shortened_middle(std::string_view text);
+
 // Sets the option's member in `options`. The error text says what is wrong and what to do, without place or
 // name: `200 is out of range, use 0 to 100`. The member is untouched on error. A secret's text is never
 // quoted.

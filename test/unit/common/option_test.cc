@@ -249,6 +249,63 @@ TEST_CASE("errors of command line and environment name flag and variable", "[opt
   CHECK(error_of(load({"--listen", "\xff"})).starts_with("--listen: "));
 }
 
+TEST_CASE("whole numbers are compared with their bounds exactly", "[option]") {
+  struct Seeds {
+    std::int64_t seed = 0;
+    std::int64_t any = 0;
+  };
+  static constexpr OptionRow rows[] = {
+      option<&Seeds::seed>("seed", {.min = -9007199254740992.0, .max = 9007199254740992.0, .help = "x"}),
+      option<&Seeds::any>("any", {.min = -1e30, .help = "x"}),
+  };
+  const OptionTable table{.program = "s", .rows = rows};
+  const auto good = [&](const char* flag) {
+    Seeds seeds;
+    const char* argv[] = {"s", flag};
+    return load_options(table, seeds, 2, argv, nullptr).has_value();
+  };
+  CHECK(good("--seed=9007199254740992"));
+  CHECK_FALSE(good("--seed=9007199254740993"));
+  CHECK(good("--seed=-9007199254740992"));
+  CHECK_FALSE(good("--seed=-9007199254740993"));
+  CHECK(good("--any=9223372036854775807"));
+  CHECK(good("--any=-9223372036854775808"));
+}
+
+TEST_CASE("a list of commas names nothing and is refused, a blank one is empty", "[option]") {
+  struct Lists {
+    std::vector<std::string> urls = {"a"};
+  };
+  static constexpr OptionRow rows[] = {option<&Lists::urls>("urls", {.help = "x"})};
+  const OptionTable table{.program = "s", .rows = rows};
+  for (const auto& [flag, right] : {std::pair("--urls=,,,", false), std::pair("--urls= ", true),
+                                    std::pair("--urls=", true), std::pair("--urls=,b,", true)}) {
+    Lists lists;
+    const char* argv[] = {"s", flag};
+    const auto loaded = load_options(table, lists, 2, argv, nullptr);
+    CHECK(loaded.has_value() == right);
+    if (!right) CHECK(loaded.error().text == "--urls: \",,,\" names nothing");
+  }
+}
+
+TEST_CASE("errors quote the begin of what is too long", "[option]") {
+  std::string text = "x";
+  for (int i = 0; i < 1000; ++i) text += "\xc3\xbc";
+  const std::string cut = text.substr(0, 199) + "…";
+  CHECK(error_of(load({"--max-inflight", text.c_str()})) ==
+        "--max-inflight: \"" + cut + "\" is not a whole number");
+  for (const char* option : {"--threshold", "--health-interval", "--policy", "--buffer-bytes"}) {
+    const std::string error = error_of(load({option, text.c_str()}));
+    CHECK(error.size() < 400);
+  }
+  CHECK(error_of(load({text.c_str()})).size() < 300);
+  CHECK(error_of(load({("--" + text).c_str()})).size() < 300);
+  const std::string line = LoadedOptions().at("url", "\"" + text + "\" is no url").text;
+  CHECK(line.starts_with("url: \"xü"));
+  CHECK(line.ends_with("ü\" is no url"));
+  CHECK(line.size() < 450);
+}
+
 TEST_CASE("a secret's text is never quoted", "[option]") {
   struct Secrets {
     std::int64_t number = 1;

@@ -74,6 +74,8 @@ TEST_CASE("what makes no sense is refused, with the option named") {
   CHECK(names(load({"-users", "0"}), "users"));
   CHECK(names(load({"-connection-mode", "sometimes"}), "connection-mode"));
   CHECK(names(load({"-userz", "1"}), "users"));
+  CHECK(names(load({"-seed", "9007199254740993"}), "seed"));
+  CHECK(names(load({"-verify-urls", ",,,"}), "verify-urls"));
   CHECK(names(load({"-rate", "100", "-interval-min", "1ms"}), "interval-max"));
   CHECK(names(load({"-rate", "0.0001"}), "rate"));
   CHECK(names(load({"-rate", "1", "-arrival", "odd"}), "arrival"));
@@ -138,6 +140,10 @@ TEST_CASE("thresholds: commas, semicolons and repetition add up; an error names 
   CHECK_FALSE(load({"-fail", "errors<5", "-max-errors", "2"}).options.error_limit.allows(3, 100));
   CHECK_FALSE(load({"-fail", "rate>5"}).options.error_limit.allows(1, 100));
   CHECK(load({"-fail", "lost==0"}).options.verify_feed);
+  for (const char* none : {"", "  "}) {
+    CHECK(load({"-fail", none}).error.empty());
+    CHECK(load({"-fail", none}).options.thresholds.empty());
+  }
   const std::string error = load({"-fail", "errors<1,p97(post)<1s"}).error;
   CHECK(error.find("--fail") != std::string::npos);
   CHECK(error.find("column 10") != std::string::npos);
