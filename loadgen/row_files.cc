@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <utility>
@@ -69,6 +70,23 @@ Result<Fit> fit(int fd, const std::string& path, std::string_view header) {
   return last == '\n' ? Fit::Same : Fit::Torn;
 }
 
+// A row whose end found no room goes.
+void cut_to_whole_lines(int fd) {
+  char bytes[4096];
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0) return;
+  off_t end = facts.st_size;
+  while (end > 0) {
+    const off_t from = std::max<off_t>(0, end - static_cast<off_t>(sizeof bytes));
+    const ssize_t got = ::pread(fd, bytes, static_cast<std::size_t>(end - from), from);
+    if (got != end - from) return;
+    const std::size_t newline = std::string_view(bytes, static_cast<std::size_t>(got)).rfind('\n');
+    end = newline == std::string_view::npos ? from : from + static_cast<off_t>(newline) + 1;
+    if (newline != std::string_view::npos) break;
+  }
+  if (end < facts.st_size) static_cast<void>(::ftruncate(fd, end) == 0);
+}
+
 }  // namespace
 
 class StreamFile::Sink final : public LineSink {
@@ -98,9 +116,12 @@ StreamFile::StreamFile(std::string path, std::shared_ptr<Sink> sink)
 StreamFile::~StreamFile() = default;
 
 Result<std::unique_ptr<StreamFile>> StreamFile::create(const std::string& path, std::string_view header) {
-  Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file) return file_error(path, errno);
-  if (auto written = write_all(file.get(), path, header); !written) return written.error();
+  if (auto written = write_all(file.get(), path, header); !written) {
+    ::unlink(path.c_str());
+    return written.error();
+  }
   return std::unique_ptr<StreamFile>(new StreamFile(path, std::make_shared<Sink>(std::move(file))));
 }
 
@@ -108,7 +129,10 @@ void StreamFile::append(std::string_view row) { writer_->append(row); }
 
 Result<void> StreamFile::finish() {
   const bool done = writer_->flush(kFlushLimit);
-  if (const int err = sink_->err(); err != 0) return file_error(path_, err);
+  if (const int err = sink_->err(); err != 0) {
+    cut_to_whole_lines(sink_->fd());
+    return file_error(path_, err);
+  }
   if (writer_->dropped() > 0 || !done) {
     return Error{"write " + path_ + ": the disk did not keep up, rows are missing"};
   }
@@ -129,7 +153,13 @@ Result<std::string> append_rows(const std::string& folder, const std::string& na
     std::string text(*found == Fit::Empty ? header : std::string_view());
     if (*found == Fit::Torn) text = "\n";
     text += rows;
-    if (auto written = write_all(csv.get(), path, text); !written) return written.error();
+    struct stat before {};
+    if (::fstat(csv.get(), &before) != 0) return file_error(path, errno);
+    if (auto written = write_all(csv.get(), path, text); !written) {
+      // All of them or none: what is there of others stays, a file of our own goes.
+      if (::ftruncate(csv.get(), before.st_size) == 0 && before.st_size == 0) ::unlink(path.c_str());
+      return written.error();
+    }
     return path;
   }
   return Error{"write " + folder + "/" + name + ".csv: this file and all its successors have other columns"};
@@ -138,7 +168,9 @@ Result<std::string> append_rows(const std::string& folder, const std::string& na
 Result<void> write_new_file(const std::string& path, std::string_view bytes) {
   const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file) return file_error(path, errno);
-  return write_all(file.get(), path, bytes);
+  auto written = write_all(file.get(), path, bytes);
+  if (!written) ::unlink(path.c_str());
+  return written;
 }
 
 }  // namespace dlb::loadgen

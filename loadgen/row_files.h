@@ -26,7 +26,8 @@ class StreamFile {
 
   // `row` ends with its newline. Never waits.
   void append(std::string_view row);
-  // Waits, for a bounded time, until all is written. The error says why the file is not whole.
+  // Waits, for a bounded time, until all is written. The error says why the file is not whole; what is
+  // there are whole rows.
   Result<void> finish();
 
   const std::string& path() const { return path_; }
@@ -41,11 +42,11 @@ class StreamFile {
 };
 
 // Appends `rows` to FOLDER/NAME.csv, with `header` when it is new or empty. Where that file has another
-// header the rows go to NAME-2.csv, NAME-3.csv and so on. Gives the path that was taken.
+// header the rows go to NAME-2.csv, NAME-3.csv and so on. Gives the path that was taken. All rows or none.
 Result<std::string> append_rows(const std::string& folder, const std::string& name, std::string_view header,
                                 std::string_view rows);
 
-// Makes a file with these bytes. Refuses to write over another one.
+// Makes a file with these bytes. Refuses to write over another one; on an error there is none.
 Result<void> write_new_file(const std::string& path, std::string_view bytes);
 
 }  // namespace dlb::loadgen

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -77,22 +78,51 @@ TEST_CASE("stream: the header at once, all rows at the end, never over another f
   CHECK(StreamFile::create(path, "a\n").error().code == EEXIST);
 }
 
-TEST_CASE("stream: what can't be written is told at the end") {
-  const dlb::test::TempDir folder;
+// Files can't grow beyond this, like on a full disk.
+struct FullDisk {
+  explicit FullDisk(rlim_t bytes) {
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+    const rlimit full{bytes, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &full) == 0);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, handler);
+  }
   rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  void (*handler)(int) = std::signal(SIGXFSZ, SIG_IGN);
+};
+
+TEST_CASE("stream: what can't be written is told at the end, and whole rows stay") {
+  const dlb::test::TempDir folder;
   auto file = StreamFile::create(folder.file("run-series.csv"), "a\n");
   REQUIRE(file.has_value());
-  const rlimit full{16, before.rlim_max};
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &full) == 0);
-  (*file)->append("a row that is longer than the rest of the disk\n");
-  const auto finished = (*file)->finish();
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
-  std::signal(SIGXFSZ, handler);
+  const auto finished = [&] {
+    const FullDisk full(16);
+    (*file)->append("short\n");
+    (*file)->append("a row that is longer than the rest of the disk\n");
+    return (*file)->finish();
+  }();
   REQUIRE_FALSE(finished.has_value());
   CHECK(finished.error().code == EFBIG);
   CHECK(finished.error().text.find("run-series.csv") != std::string::npos);
+  CHECK(text_of(folder.file("run-series.csv")) == "a\nshort\n");
+}
+
+TEST_CASE("files: on a full disk nothing that is not whole is left") {
+  const dlb::test::TempDir folder;
+  REQUIRE(append_rows(folder.path(), "summary", "a\n", "1\n").has_value());
+  {
+    const FullDisk full(6);
+    CHECK(write_new_file(folder.file("x.json"), "longer than that").error().code == EFBIG);
+    CHECK_FALSE(StreamFile::create(folder.file("x-series.csv"), "a long header\n").has_value());
+    CHECK_FALSE(append_rows(folder.path(), "summary", "a\n", "2222222\n").has_value());
+    CHECK_FALSE(append_rows(folder.path(), "other", "a long header\n", "1\n").has_value());
+  }
+  CHECK_FALSE(std::filesystem::exists(folder.file("x.json")));
+  CHECK_FALSE(std::filesystem::exists(folder.file("x-series.csv")));
+  CHECK_FALSE(std::filesystem::exists(folder.file("other.csv")));
+  CHECK(text_of(folder.file("summary.csv")) == "a\n1\n");
 }
 
 }  // namespace
