@@ -15,7 +15,6 @@ namespace dlb::loadgen {
 namespace {
 
 constexpr Duration kTurn = std::chrono::milliseconds(50);
-constexpr Duration kProbeTimeout = std::chrono::seconds(15);
 // Without one more user who is in.
 constexpr Duration kJoinTimeout = std::chrono::seconds(60);
 // A session may send 20 a second: half of it, if nobody says how many publishers there are to be.
@@ -79,10 +78,11 @@ Result<void> ChatLoad::open(EventLoop& loop, Ledger& watched, std::uint64_t seed
 Result<std::int64_t> ChatLoad::find_end(const bool& stop) {
   WsClientTimers timers(*loop_);
   ChatProbe probe({*loop_, timers, tls_ ? &*tls_ : nullptr, key_, "", stop}, prefix_ + "0");
-  const TimePoint deadline = monotonic_now() + kProbeTimeout;
-  if (auto in = probe.join(urls_.front(), -1, deadline); !in) return in.error();
-  const auto newest = probe.history(1, 0, deadline);
-  if (!newest) return newest.error();
+  const auto deadline = [&] { return monotonic_now() + options_.request_timeout; };
+  const auto at = [&](const Error& error) { return Error{urls_.front().url + ": " + error.text}; };
+  if (auto in = probe.join(urls_.front(), -1, deadline()); !in) return at(in.error());
+  const auto newest = probe.history(1, 0, deadline());
+  if (!newest) return at(newest.error());
   return newest->messages.empty() ? 0 : newest->messages.back().sequence;
 }
 
@@ -119,7 +119,7 @@ Result<void> ChatLoad::join(std::uint64_t seed, std::int64_t base, const bool& s
   subscribers_ = std::make_unique<Subscribers>(
       Subscribers::Parts{*loop_, urls_, tls_ ? &*tls_ : nullptr, key_, prefix_, seed, oracle_, *result_},
       chat_sessions(options_), base);
-  subscribers_->join();
+  if (!stop) subscribers_->join();
   std::uint64_t joined = 0;
   TimePoint deadline = monotonic_now() + kJoinTimeout;
   while (!subscribers_->all_joined() && !stop) {
@@ -144,6 +144,7 @@ void ChatLoad::plan_drops(Duration span) {
 }
 
 void ChatLoad::settle(const bool& stop) {
+  if (!subscribers_->all_joined()) return;  // stopped before
   const TimePoint deadline = monotonic_now() + options_.settle_timeout;
   while (subscribers_->behind() > 0 && !stop && monotonic_now() < deadline) loop_->run_once(kTurn);
   result_->unsettled = subscribers_->behind();

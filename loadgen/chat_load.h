@@ -36,6 +36,9 @@ class ChatLoad final : public FeedRowUser {
   // get in.
   Result<void> open(EventLoop& loop, Ledger& watched, std::uint64_t seed, const bool& stop);
 
+  // open() has found the chat; with `stop` it may have ended there, and then all the rest does little.
+  bool opened() const { return subscribers_ != nullptr; }
+
   // Only with the chat profile, after open(): what the stage is to send.
   SignedMessages& messages() { return *messages_; }
   const ChatStageShape& stage_shape() const { return stage_shape_; }

@@ -15,7 +15,8 @@ ChatProbe::ChatProbe(const Parts& parts, std::string name)
 Error ChatProbe::trouble(std::string_view waited_for) const {
   if (parts_.stop) return Error{"interrupted"};
   if (!ended_.empty()) return Error{ended_};
-  return Error{"waited in vain for " + std::string(waited_for)};
+  return Error{"waited in vain for " + std::string(waited_for) +
+               (latest_.empty() ? "; nothing came" : "; what came last: " + escape_for_terminal(latest_))};
 }
 
 void ChatProbe::on_ws_open() {
@@ -26,6 +27,7 @@ void ChatProbe::on_ws_open() {
 void ChatProbe::on_ws_end(const WsClientEnd& end) { ended_ = end.why; }
 
 void ChatProbe::on_ws_text(std::string_view text) {
+  latest_ = text.substr(0, kShownBytes);
   ServerSaid said = reader_.read(text);
   if (said.kind == Kind::Message) {
     ChatMessage& message = said.messages.front();
@@ -60,6 +62,7 @@ Result<void> ChatProbe::join(const WsUrl& url, std::int64_t after, TimePoint dea
   kept_.clear();
   answers_.clear();
   ended_.clear();
+  latest_.clear();
   after_ = after;
   if (auto opened = socket_.open(url); !opened) return opened;
   auto registered = wait(Kind::Registered, {}, deadline);

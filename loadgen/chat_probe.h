@@ -63,6 +63,7 @@ class ChatProbe final : public WsClientUser {
   Result<ServerSaid> wait(ServerSaid::Kind kind, std::string_view id, TimePoint deadline);
   Error trouble(std::string_view waited_for) const;
 
+  static constexpr std::size_t kShownBytes = 100;
   static constexpr Duration kTurn = std::chrono::milliseconds(50);
 
   Parts parts_;
@@ -71,6 +72,7 @@ class ChatProbe final : public WsClientUser {
   std::int64_t after_ = -1;
   std::vector<ChatMessage> kept_;
   std::vector<ServerSaid> answers_;  // to what was said last
+  std::string latest_;               // the begin of what the server said last
   std::string ended_;                // why the connection is over
   std::int64_t expires_at_ = 0;
   WsClient socket_;

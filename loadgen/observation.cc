@@ -26,7 +26,7 @@ Result<SamplerPlan> sampler_plan(const Options& options, const std::vector<Targe
     if (!target) return Error{"system-urls: " + target.error().text};
     plan.backends.push_back({text.substr(0, equals), std::move(*target)});
   }
-  if (options.lb_url == "none") {
+  if (options.lb_url == "none" || (options.lb_url.empty() && !options.sample_first_url)) {
     plan.maybe_backends.clear();
   } else if (options.lb_url.empty()) {
     plan.balancer = targets.front();

@@ -173,6 +173,10 @@ constexpr OptionRow kRows[] = {
         "verify-urls", {.unit = "urls",
                         .help = "Also check the feeds of these (backends, by commas), which must be "
                                 "byte-equal; switches verify-feed on."}),
+    option<&Options::verify_timeout>(
+        "verify-timeout",
+        {.max = hours(24),
+         .help = "A feed that has not ended after this time is given up: not checked. 0: no limit."}),
     option<&Options::max_errors>(
         "max-errors", {.unit = "N or P%", .help = "Failed operations that still let the run pass."}),
     option<&Options::fail>("fail", {.unit = "thresholds",
@@ -211,9 +215,11 @@ constexpr OptionRow kRows[] = {
                                         .max = hours(1),
                                         .help = "Progress is shown, and balancer and backends are asked how "
                                                 "they are, this often."}),
-    option<&Options::lb_url>("lb-url", {.unit = "url",
-                                        .help = "Where the balancer answers /lb/status and /lb/metrics; "
-                                                "empty: at the first url; none: nobody is asked."}),
+    option<&Options::lb_url>("lb-url",
+                             {.unit = "url",
+                              .help = "Where the balancer answers /lb/status and /lb/metrics; "
+                                      "empty: at the first url, if profile chat has one; none: nobody is "
+                                      "asked."}),
     option<&Options::system_urls>(
         "system-urls", {.unit = "NAME=URL",
                         .help = "The backends' own urls by name; empty: what the balancer says, or "
@@ -277,6 +283,7 @@ Result<void> finish_subscribers(const LoadedOptions& loaded, const Options& opti
 // The chat's users are the load: one stage in the open model.
 Result<void> finish_chat_profile(const LoadedOptions& loaded, Options& options) {
   options.chat = true;
+  options.sample_first_url = loaded.given("url");
   if (options.wss_url.empty()) return loaded.at("wss-url", "profile chat needs to know where");
   if (options.insecure && !options.ca.empty()) return loaded.at("insecure", "makes --ca meaningless");
   Options defaults;

@@ -66,6 +66,7 @@ struct Options {
   Duration request_timeout = std::chrono::seconds(10);
   bool verify_feed = false;
   std::vector<std::string> verify_urls;
+  Duration verify_timeout = std::chrono::minutes(10);  // of one feed; 0: no limit
   std::string max_errors = "0";
   std::vector<std::string> fail;         // one threshold each, after finish_options()
   std::string lb_url;                    // of the balancer's own pages; empty: the first url; "none"
@@ -82,6 +83,7 @@ struct Options {
 
   // Made by finish_options().
   bool chat = false;             // the profile: users of the chat are the load
+  bool sample_first_url = true;  // not where all load goes to wss-url, and nobody gave a url
   bool payload_altered = false;  // of a profile: other operations than it is defined with
   ConnectionMode mode = ConnectionMode::Reuse;
   Arrival arrival_pattern = Arrival::Even;

@@ -146,7 +146,7 @@ std::string summary_row(const RunResult& result) {
   std::string text;
   CsvRow csv(text);
   start_row(csv, kSummarySchema, result);
-  csv.text(o.profile).text(result.altered ? "yes" : "no").text(joined_by_commas(o.url));
+  csv.text(o.profile).text(result.altered ? "yes" : "no").text(joined_by_commas(load_urls(o)));
   csv.number(result.seed).number(o.users).number(o.rate, 3).text(o.arrival).number(o.feed_percent, 3);
   csv.text(connection_mode_name(o.mode)).number(seconds(result.elapsed), 6);
   csv.number(static_cast<std::int64_t>(result.stages.size())).number(ran).number(windows);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "loadgen/options.h"
 
 namespace dlb::loadgen {
 
@@ -29,6 +30,11 @@ inline std::string joined_by_commas(const std::vector<std::string>& parts) {
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : ",") + part;
   return text;
+}
+
+// Where the load goes: the chat's users say nothing to the HTTP urls.
+inline const std::vector<std::string>& load_urls(const Options& options) {
+  return options.chat ? options.wss_url : options.url;
 }
 
 }  // namespace dlb::loadgen

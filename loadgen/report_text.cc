@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <iterator>
+#include <ranges>
 #include <vector>
 
 #include "loadgen/chat_report.h"
@@ -25,8 +26,16 @@ std::string load_text(const Options& options) {
   return text;
 }
 
-std::string users_text(const Options& options) {
-  return options.profile.empty() ? fmt::format("{} users", options.users) : options.profile;
+// `100 users`, `3 stages, 10 to 20 users`, or the profile's name.
+std::string users_text(const RunResult& result) {
+  const Options& options = result.options;
+  if (!options.profile.empty()) return options.profile;
+  if (options.stages.empty() || result.stages.empty()) return fmt::format("{} users", options.users);
+  const auto [least, most] = std::ranges::minmax(
+      result.stages | std::views::transform([](const StageResult& stage) { return stage.plan.users; }));
+  const std::size_t count = result.stages.size();
+  return fmt::format("{} stage{}, {} users", count, count == 1 ? "" : "s",
+                     least == most ? std::to_string(least) : fmt::format("{} to {}", least, most));
 }
 
 // A line a stage; a run of one stage needs none.
@@ -90,7 +99,7 @@ void operations_text(std::string& text, const RunResult& result) {
   const Recorder& recorder = result.total;
   const auto out = std::back_inserter(text);
   fmt::format_to(out, "{} at {}: {}, seed {}, {}\n", result.options.experiment,
-                 joined_by_commas(result.options.url), users_text(result.options), result.seed,
+                 joined_by_commas(load_urls(result.options)), users_text(result), result.seed,
                  load_text(result.options));
   fmt::format_to(out, "planned {}, done {} in {:.2f} s, {:.0f} ok/s\n", recorder.planned(), recorder.done(),
                  seconds(result.elapsed), per_second(recorder.in(Bucket::Ok), result.elapsed));

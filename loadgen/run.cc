@@ -221,8 +221,8 @@ void Run::perform_chat_stage(StageResult& result, Observation& observation) {
 void Run::verify(RunResult& result) {
   if (chat_) chat_->settle(stop_);
   if (options_.verify_feed && !stop_) {
-    Verifier verifier(loop_, ledger_, std::max(options_.request_timeout, kLeastVerifyTimeout), stop_,
-                      context_.tls, chat_.get());
+    const VerifyTimes times{std::max(options_.request_timeout, kLeastVerifyTimeout), options_.verify_timeout};
+    Verifier verifier(loop_, ledger_, times, stop_, context_.tls, chat_.get());
     result.verification = verifier.run(targets_.front(), verify_targets_);
   }
   if (!chat_) return;
@@ -287,7 +287,7 @@ ExitCode Run::execute() {
     std::fprintf(stderr, "loadgen: %s\n", opened.error().text.c_str());
     return ExitCode::Usage;
   }
-  if (stop_) return ExitCode::Interrupted;
+  if (stop_ && !(chat_ && chat_->opened())) return ExitCode::Interrupted;
   const auto owned = std::make_unique<RunResult>();  // histograms: too large for a stack
   RunResult& result = *owned;
   result.options = options_;

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "common/check.h"
+#include "common/units.h"
 #include "loadgen/connection.h"
 #include "loadgen/payload.h"
 
@@ -114,17 +115,23 @@ void Verifier::wait(Duration time) {
 CheckedFeed Verifier::check(const Target& target) {
   CheckedFeed feed;
   Duration pause = kFirstPause;
-  for (int attempt = 1; attempt <= kAttempts && !stop_; ++attempt) {
+  const TimePoint began = monotonic_now();
+  const auto over = [&] { return times_.feed > Duration::zero() && monotonic_now() - began >= times_.feed; };
+  for (int attempt = 1; attempt <= kAttempts && !stop_ && !over(); ++attempt) {
     if (attempt > 1) {
       wait(pause);
       pause *= 2;
     }
-    ConnectionContext context(loop_, idle_timeout_, Duration::zero());
+    ConnectionContext context(loop_, times_.idle, Duration::zero());
     context.deadline_is_idle_time = true;
     context.tls = tls_;
     FeedFetch fetch(context, target, ledger_, rows_);
-    while (!fetch.done() && !stop_) loop_.run_once(kTurn);
-    if (!fetch.done()) break;
+    while (!fetch.done() && !stop_ && !over()) loop_.run_once(kTurn);
+    if (!fetch.done()) {
+      feed.endless = !stop_;
+      feed.error = stop_ ? "" : "the feed had not ended after " + format_duration(times_.feed);
+      break;
+    }
     feed = fetch.result(target);
     if (!feed.fetched && !context.tls_failures.empty())
       feed.error += ", " + context.tls_failures.front().text;
@@ -150,7 +157,8 @@ Verification Verifier::run(const Target& target, const std::vector<Target>& back
         std::all_of(verification.backends.begin(), verification.backends.end(), [&](const CheckedFeed& feed) {
           return feed.fetched && feed.sha256 == verification.backends.front().sha256;
         });
-    if (verification.backends_equal) break;
+    if (verification.backends_equal || std::ranges::any_of(verification.backends, &CheckedFeed::endless))
+      break;
   }
   verification.interrupted = stop_;
   return verification;

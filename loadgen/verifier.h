@@ -17,8 +17,9 @@ namespace dlb::loadgen {
 struct CheckedFeed {
   std::string url;
   bool fetched = false;
-  std::string error;   // why it could not be fetched
-  std::string sha256;  // of the body, hex
+  std::string error;     // why it could not be fetched
+  bool endless = false;  // its time was over before its end
+  std::string sha256;    // of the body, hex
   FeedSummary summary;
 
   bool passed() const { return fetched && !summary.faults.any(); }
@@ -35,14 +36,19 @@ struct Verification {
   bool passed() const;
 };
 
+struct VerifyTimes {
+  Duration idle;  // without a byte
+  Duration feed;  // for one feed with all attempts; 0: no bound
+};
+
 class Verifier {
  public:
   // `stop` is looked at between turns: true ends the verification as interrupted.
   // `tls`: for https targets; may be null without; borrowed. `rows`, if not null, gets the rows of each feed
   // that is read.
-  Verifier(EventLoop& loop, Ledger& ledger, Duration idle_timeout, const bool& stop,
+  Verifier(EventLoop& loop, Ledger& ledger, VerifyTimes times, const bool& stop,
            const TlsContext* tls = nullptr, FeedRowUser* rows = nullptr)
-      : loop_(loop), ledger_(ledger), idle_timeout_(idle_timeout), stop_(stop), tls_(tls), rows_(rows) {}
+      : loop_(loop), ledger_(ledger), times_(times), stop_(stop), tls_(tls), rows_(rows) {}
 
   Verification run(const Target& target, const std::vector<Target>& backends);
 
@@ -52,7 +58,7 @@ class Verifier {
 
   EventLoop& loop_;
   Ledger& ledger_;
-  Duration idle_timeout_;
+  VerifyTimes times_;
   const bool& stop_;
   const TlsContext* tls_;
   FeedRowUser* rows_;

@@ -18,7 +18,7 @@ function showHead(report) {
   if (report.exit_code === 0) say("passed", "good");
   if (report.verdict) say(report.verdict.promotable ? "PROMOTABLE" : "NOT PROMOTABLE", report.verdict.promotable ? "good" : "bad");
   const load = config.profile ? `${config.profile}, ${report.stages.length} stages` : several ? `${report.stages.length} stages` : `${Words.count(config.users)} users${config.rate > 0 ? `, ${Words.number(config.rate)} a second` : ""}`;
-  byId("facts").textContent = [config.url.join(", "), load, `seed ${config.seed}`, report.started.replace("T", " ").replace(/\.\d+.*$/, " UTC")].join(" · ");
+  byId("facts").textContent = [config.profile === "chat" ? config.wss_url : config.url.join(", "), load, `seed ${config.seed}`, report.started.replace("T", " ").replace(/\.\d+.*$/, " UTC")].join(" · ");
   const reasons = [...report.failures, ...report.invalid.map(one => `INVALID: ${one}`), ...(report.verdict?.reasons ?? []).map(one => `not promotable: ${one}`)];
   byId("reasons").hidden = reasons.length === 0;
   const items = reasons.map(reason => element("li", {}, reason)), rest = items.splice(kReasonsShown);

@@ -3,6 +3,8 @@
 import glob
 import json
 import os
+import signal
+import subprocess
 
 from altering_proxy import AlteringProxy
 from case import Case, main
@@ -59,6 +61,7 @@ class ChatRun(Case):
         """One scene, since starting it costs more than what is done in it."""
         self.planted_faults_are_found()
         self.profile_chat()
+        self.signal_while_signing()
 
     def planted_faults_are_found(self):
         code, out, report = self.http_run()
@@ -106,6 +109,24 @@ class ChatRun(Case):
         self.assertEqual(code, 3, out + err)
         failed = [check["name"] for check in json.loads(out)["checks"] if check["outcome"] == "fail"]
         self.assertIn("all get a signed message once", failed, out)
+
+    def signal_while_signing(self):
+        """A report is there all the same."""
+        results = os.path.join(self.folder, "cut")
+        arguments = ("-profile", "chat", "-wss-url", self.chats, "-chat-key", self.key, "-out-dir", results,
+                     "-requests", "400000", "-metrics-interval", "50ms")
+        with subprocess.Popen([program("loadgen"), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as cut:
+            self.addCleanup(cut.kill)
+            self.assertTrue(cut.stderr.readline().startswith("signed "))
+            cut.send_signal(signal.SIGINT)
+            out, err = cut.communicate(timeout=60)
+        self.assertEqual(cut.returncode, 130, out + err)
+        self.assertIn(f" at {self.chats}: chat", out)
+        self.assertIn("INTERRUPTED", out)
+        with open(glob.glob(os.path.join(results, "*.json"))[0], encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertTrue(report["interrupted"])
+        self.assertGreater(report["chat"]["signed_ahead"], 0)
 
     def profile_chat(self):
         self.proxy.plant()

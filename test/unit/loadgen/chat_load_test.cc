@@ -1,20 +1,26 @@
 // The pure parts of the chat profile: what is signed ahead, what is scheduled, frames read once, thresholds
 // and reports on deliveries, and promises that a feed does not keep.
+#include "loadgen/chat_load.h"
+
 #include <algorithm>
 #include <memory>
 
 #include "common/base64.h"
 #include "common/json_writer.h"
+#include "common/ws_handshake.h"
 #include "loadgen/chat_frames.h"
 #include "loadgen/chat_protocol.h"
 #include "loadgen/chat_report.h"
 #include "loadgen/chat_stage.h"
 #include "loadgen/feed_checker.h"
 #include "loadgen/hash.h"
+#include "loadgen/observation.h"
 #include "loadgen/options.h"
+#include "loadgen/report.h"
 #include "loadgen/signed_messages.h"
 #include "loadgen/thresholds.h"
 #include "test/support/catch.h"
+#include "test/unit/loadgen/scripted_server.h"
 
 namespace dlb::loadgen {
 namespace {
@@ -228,6 +234,46 @@ std::string finish(std::vector<const char*> arguments, Options& options) {
   return finished ? std::string() : finished.error().text;
 }
 
+// Upgrades, sends these bytes, and is silent.
+test::Reply upgrade_and(const test::Received& request, std::string frames) {
+  const std::string head =
+      "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+      "Sec-WebSocket-Accept: " +
+      ws_accept_value(request.header("Sec-WebSocket-Key")) + "\r\n\r\n";
+  return {{head + frames}, test::Reply::Then::Hang, {}};
+}
+
+TEST_CASE("a chat that does not register anybody is an error in time, with url and what came") {
+  std::string frames;
+  std::string expected;
+  SECTION("silence") { expected = ": waited in vain for the server's answer; nothing came"; }
+  SECTION("something else") {
+    frames = "\x81\x11{\"type\":\"\\u001b\"}";
+    expected = R"(; what came last: {"type":"\u001b"})";
+  }
+  SECTION("a close with a reason that steers terminals") {
+    frames = "\x88\x06\x03\xe9\x1b[2J";
+    expected = ": closed by the server (1001): \\x1b[2J";
+  }
+  test::ScriptedServer server([&](const test::Received& request) { return upgrade_and(request, frames); });
+  Options options;
+  options.profile = "chat";
+  options.chat = true;
+  options.request_timeout = std::chrono::milliseconds(300);
+  options.wss_url = {"ws://127.0.0.1:" + std::to_string(server.port()) + "/ws"};
+  auto load = ChatLoad::make(options);
+  REQUIRE(load);
+  EventLoop loop;
+  Ledger ledger;
+  const bool stop = false;
+  const TimePoint began = monotonic_now();
+  const auto opened = (*load)->open(loop, ledger, 1, stop);
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().text.starts_with(options.wss_url.front() + ": "));
+  CHECK(opened.error().text.ends_with(expected));
+  CHECK(monotonic_now() - began < std::chrono::seconds(14));
+}
+
 TEST_CASE("options of chat users") {
   Options chat;
   CHECK(finish({"-profile", "chat", "-wss-url", "wss://a,wss://b", "-users", "40"}, chat).empty());
@@ -236,6 +282,18 @@ TEST_CASE("options of chat users") {
   CHECK(chat.duration == std::chrono::seconds(10));
   CHECK_FALSE(chat.verify_feed);
   CHECK(chat.wss_url.size() == 2);
+  // The default url has nothing to do with it: it is neither named nor asked.
+  const std::vector<Target> targets = {*parse_target(chat.url.front())};
+  CHECK_FALSE(sampler_plan(chat, targets, {}, false)->balancer);
+  RunResult result;
+  result.options = chat;
+  CHECK(report_text(result).starts_with("run at wss://a,wss://b: chat, "));
+  Options given;
+  CHECK(finish({"-profile", "chat", "-wss-url", "wss://a", "-url", "http://127.0.0.1:1"}, given).empty());
+  CHECK(sampler_plan(given, targets, {}, false)->balancer);
+  given.sample_first_url = false;
+  given.lb_url = "http://127.0.0.1:2";
+  CHECK(sampler_plan(given, targets, {}, false)->balancer);
   for (const auto& wrong : std::vector<std::vector<const char*>>{
            {"-profile", "chat"},
            {"-subscribers", "4"},

@@ -1,6 +1,8 @@
-// The panel of a terminal: what it says, that it never wraps, and that names of others move no cursor.
+// The progress line, and the panel of a terminal: what it says, that it never wraps, and that names of others
+// move no cursor.
 #include "loadgen/panel.h"
 
+#include "loadgen/progress.h"
 #include "test/support/catch.h"
 
 namespace dlb::loadgen {
@@ -71,6 +73,23 @@ TEST_CASE("panel: it is put in the place of the one before, and taken away") {
   CHECK(redraw({"c"}, 2) == "\x1b[2A\rc\x1b[K\n\x1b[J");
   CHECK(take_away(0).empty());
   CHECK(take_away(3) == "\x1b[3A\r\x1b[J");
+}
+
+TEST_CASE("the progress line says how it goes") {
+  Recorder recorder;
+  OperationResult r;
+  r.backend = recorder.backend_index("sys2");
+  r.latency = milliseconds(4);
+  for (int i = 0; i < 300; ++i) {
+    if (i == 200) r.backend = recorder.backend_index("sys3");
+    recorder.issued(r.operation_class);
+    recorder.record(r);
+  }
+  CHECK(progress_line("", std::chrono::seconds(3), 8, recorder, 1000, milliseconds(500)) ==
+        "3.0s users 8 done 300/1000 rate 600/s p50 4.0 p99 4.0 ms failed 0 share sys2 67% sys3 33%");
+  Recorder empty;
+  CHECK(progress_line("warm-up", milliseconds(100), 1, empty, 0, milliseconds(100)) ==
+        "warm-up 0.1s users 1 done 0 rate 0/s p50 0.0 p99 0.0 ms failed 0");
 }
 
 }  // namespace

@@ -158,6 +158,15 @@ TEST_CASE("the reports of an open run have both latencies, the lag, and why it i
   CHECK(printed.find("\nINVALID: the generator was late") != std::string::npos);
 }
 
+TEST_CASE("the headline of several stages names them") {
+  OpenRun run;
+  run.result.options.stages = "users=10; users=20; users=15";
+  for (const std::int64_t users : {10, 20, 15}) run.result.stages.emplace_back().plan.users = users;
+  CHECK(report_text(run.result).find(": 3 stages, 10 to 20 users, seed ") != std::string::npos);
+  run.result.stages.resize(1);
+  CHECK(report_text(run.result).find(": 1 stage, 10 users, seed ") != std::string::npos);
+}
+
 TEST_CASE("the printed share is of the largest backends") {
   OpenRun run;
   for (int i = 0; i < 20; ++i) {

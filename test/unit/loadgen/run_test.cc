@@ -12,7 +12,6 @@
 #include <iterator>
 
 #include "common/json_writer.h"
-#include "loadgen/progress.h"
 #include "loadgen/report.h"
 #include "test/support/catch.h"
 #include "test/unit/loadgen/scripted_server.h"
@@ -25,7 +24,7 @@ using std::chrono::milliseconds;
 // A chat in memory: accepts messages and serves them as the feed.
 class FakeChat {
  public:
-  enum class Fault { None, Lose, Double, Reorder, Alter, Count, FeedUnavailable, FeedAbsent };
+  enum class Fault { None, Lose, Double, Reorder, Alter, Count, FeedUnavailable, FeedAbsent, FeedEndless };
 
   explicit FakeChat(Fault fault = Fault::None)
       : server_([this, fault](const Received& r) { return answer(r, fault); }) {}
@@ -51,6 +50,11 @@ class FakeChat {
     if (r.is_feed()) {
       ++feeds_;
       if (fault == Fault::FeedAbsent) return Reply{{response(404)}, then, {}};
+      if (fault == Fault::FeedEndless) {
+        return Reply{{"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n{\"messages\":["},
+                     Reply::Then::Hang,
+                     {}};
+      }
       if (fault == Fault::FeedUnavailable && feeds_ < 3) return Reply{{response(503)}, then, {}};
       return Reply{{response(200, feed(fault))}, then, delay};
     }
@@ -358,6 +362,15 @@ TEST_CASE("a feed that is away for a moment is asked for again") {
   CHECK(bench.execute() == ExitCode::Passed);
 }
 
+TEST_CASE("a feed that does not end is given up, and the run is not verified") {
+  FakeChat chat(FakeChat::Fault::FeedEndless);
+  RunBench bench;
+  bench.options.url = bench.options.verify_urls = {chat.url()};
+  bench.options.verify_timeout = milliseconds(100);
+  CHECK(bench.execute() == ExitCode::NotVerified);
+  CHECK(bench.printed.find(": NOT CHECKED, the feed had not ended after 100ms\n") != std::string::npos);
+}
+
 TEST_CASE("failed messages are ambiguous, and counted against max-errors") {
   FakeChat chat;
   chat.fail_every = 10;
@@ -564,23 +577,6 @@ TEST_CASE("more descriptors than the hard limit allows is an error that says wha
   const auto refused = raise_descriptor_limit(std::uint64_t{1} << 40);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().text.find("hard limit") != std::string::npos);
-}
-
-TEST_CASE("the progress line says how it goes") {
-  Recorder recorder;
-  OperationResult r;
-  r.backend = recorder.backend_index("sys2");
-  r.latency = milliseconds(4);
-  for (int i = 0; i < 300; ++i) {
-    if (i == 200) r.backend = recorder.backend_index("sys3");
-    recorder.issued(r.operation_class);
-    recorder.record(r);
-  }
-  CHECK(progress_line("", std::chrono::seconds(3), 8, recorder, 1000, milliseconds(500)) ==
-        "3.0s users 8 done 300/1000 rate 600/s p50 4.0 p99 4.0 ms failed 0 share sys2 67% sys3 33%");
-  Recorder empty;
-  CHECK(progress_line("warm-up", milliseconds(100), 1, empty, 0, milliseconds(100)) ==
-        "warm-up 0.1s users 1 done 0 rate 0/s p50 0.0 p99 0.0 ms failed 0");
 }
 
 }  // namespace
