@@ -5,7 +5,6 @@
 #include <cstring>
 #include <functional>
 #include <iterator>
-#include <ranges>
 #include <vector>
 
 #include "loadgen/chat_report.h"
@@ -31,8 +30,9 @@ std::string users_text(const RunResult& result) {
   const Options& options = result.options;
   if (!options.profile.empty()) return options.profile;
   if (options.stages.empty() || result.stages.empty()) return fmt::format("{} users", options.users);
-  const auto [least, most] = std::ranges::minmax(
-      result.stages | std::views::transform([](const StageResult& stage) { return stage.plan.users; }));
+  const auto users_of = [](const StageResult& stage) { return stage.plan.users; };
+  const auto [smallest, largest] = std::ranges::minmax_element(result.stages, {}, users_of);
+  const auto least = users_of(*smallest), most = users_of(*largest);
   const std::size_t count = result.stages.size();
   return fmt::format("{} stage{}, {} users", count, count == 1 ? "" : "s",
                      least == most ? std::to_string(least) : fmt::format("{} to {}", least, most));
