@@ -242,6 +242,8 @@ class Upgrades(Case):
                 return int(file.read())
 
         balancer, processes = self.running(self.scripted(), pid_file=path)
+        # The main thread writes it when all serves; the first worker answers a moment before.
+        wait_until(lambda: os.path.exists(path), 10, "the pid file")
         self.assertEqual(named(), balancer.pid)
         pid = processes.upgrade()
         wait_until(lambda: named() == pid, 10, "the pid file")
