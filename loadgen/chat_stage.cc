@@ -127,7 +127,7 @@ void ChatStage::end(std::size_t number, Bucket bucket, int status, Promise promi
   ended_at_ = monotonic_now();
   OperationResult result;
   result.operation_class = OperationClass::Message;
-  result.backend = Recorder::kNoBackend;
+  result.backend = kNoBackend;
   result.bucket = bucket;
   result.status = static_cast<std::uint16_t>(status);
   if (bucket == Bucket::Ok) {

@@ -116,7 +116,6 @@ struct IntervalTotals {
 
 class Recorder {
  public:
-  static constexpr std::uint32_t kNoBackend = loadgen::kNoBackend;
   static constexpr std::size_t kMaxBackends = 1024;  // further ones are counted as "other"
 
   // The number of operations that the stage is to perform, when it is known beforehand (else what is issued).

@@ -71,6 +71,29 @@ Duration span_of(const RunPlan& plan) {
   return span;
 }
 
+// What a stage costs, written into its result: from here to end().
+class StageAccount {
+ public:
+  StageAccount(StageResult& result, Observation& observation) : result_(result), observation_(observation) {
+    result_.ran = true;
+    result_.started_wall_us = wall_now_us();
+    observation_.begin_stage(result_.plan, result_.recorder);
+  }
+  // The stage lasted for `elapsed`.
+  void end(Duration elapsed) {
+    observation_.end_stage();
+    result_.cpu_seconds = cpu_seconds() - cpu_before_;
+    result_.waits = core_waits() - waits_before_;
+    result_.elapsed = elapsed;
+  }
+
+ private:
+  StageResult& result_;
+  Observation& observation_;
+  const double cpu_before_ = cpu_seconds();
+  const CoreWaits waits_before_ = core_waits();
+};
+
 // A breakpoint has been found: more of the stage's operations failed than its ladder goes on with.
 bool over_stop_share(const StageResult& stage) {
   const auto done = static_cast<double>(stage.recorder.done());
@@ -168,21 +191,14 @@ void Run::perform_stage(StageResult& result, std::string_view label, Observation
   progress.emplace(loop_, screen_, options_.metrics_interval, label, stage, result.recorder,
                    static_cast<std::uint64_t>(result.plan.requests), &observation.sampler().systems());
   const std::uint64_t opened = context_.connections_opened;
-  result.ran = true;
-  result.started_wall_us = wall_now_us();
-  const double cpu_before = cpu_seconds();
-  observation.begin_stage(result.plan, result.recorder);
-  const CoreWaits waits_before = core_waits();
+  StageAccount account(result, observation);
   if (held_ != nullptr && held_->stage() == result.plan.name) {
     held_began_ = true;
     held_->start();
   }
   drive(stage);
   progress.reset();
-  observation.end_stage();
-  result.cpu_seconds = cpu_seconds() - cpu_before;
-  result.waits = core_waits() - waits_before;
-  result.elapsed = stage.ended_at() - stage.started_at();
+  account.end(stage.ended_at() - stage.started_at());
   result.hit_window = stage.hit_window();
   result.connections_opened = context_.connections_opened - opened;
   cool_down(stage);
@@ -191,11 +207,7 @@ void Run::perform_stage(StageResult& result, std::string_view label, Observation
 void Run::perform_chat_stage(StageResult& result, Observation& observation) {
   ChatStage stage(chat_->stage_shape(), chat_->messages(), loop_, chat_->subscribers(), result.recorder,
                   ledger_, chat_->result());
-  result.ran = true;
-  result.started_wall_us = wall_now_us();
-  const double cpu_before = cpu_seconds();
-  observation.begin_stage(result.plan, result.recorder);
-  const CoreWaits waits_before = core_waits();
+  StageAccount account(result, observation);
   stage.start();
   TimePoint told = stage.started_at();
   while (!stage.done() && !stop_) {
@@ -209,10 +221,7 @@ void Run::perform_chat_stage(StageResult& result, Observation& observation) {
     result.recorder.reset_interval();
   }
   if (!stage.done()) stage.abandon();
-  observation.end_stage();
-  result.cpu_seconds = cpu_seconds() - cpu_before;
-  result.waits = core_waits() - waits_before;
-  result.elapsed = stage.ended_at() - stage.started_at();
+  account.end(stage.ended_at() - stage.started_at());
   // Before the stage, and of those who came back in it.
   result.connections_opened = chat_->result().join_us.count() + chat_->result().catch_up_us.count();
 }

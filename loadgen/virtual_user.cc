@@ -77,7 +77,7 @@ void VirtualUser::perform(std::uint64_t index, TimePoint intended) {
 void VirtualUser::begin() {
   class_ = stage_.payload().operation_class(index_);
   status_ = 0;
-  backend_ = Recorder::kNoBackend;
+  backend_ = kNoBackend;
   body_bytes_ = 0;
   told_ = {};
   recorder_ = &stage_.counting().of(index_, intended_);

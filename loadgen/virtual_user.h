@@ -73,7 +73,7 @@ class VirtualUser final : public ConnectionUser, public HeapTimerHandler {
   State state_ = State::Waiting;
   OperationClass class_ = OperationClass::Message;
   std::uint16_t status_ = 0;
-  std::uint32_t backend_ = Recorder::kNoBackend;
+  std::uint32_t backend_ = kNoBackend;
   std::uint64_t performed_ = 0;  // operations so far
   std::uint64_t index_ = 0;      // of the operation under way
   std::uint64_t body_bytes_ = 0;

@@ -110,7 +110,7 @@ TEST_CASE("a run is invalid when its generator was late or busy, and only then")
     for (int i = 0; i < count; ++i) {
       recorder.taken_up(lag);
       recorder.issued(r.operation_class);
-      r.backend = Recorder::kNoBackend;
+      r.backend = kNoBackend;
       recorder.record(r);
     }
   };
@@ -133,7 +133,7 @@ TEST_CASE("invalid: a generator that was kept waiting for a core, when it matter
   using std::chrono::seconds;
   const auto recorder = std::make_unique<Recorder>();
   OperationResult result;
-  result.backend = Recorder::kNoBackend;
+  result.backend = kNoBackend;
   result.latency = milliseconds(20);
   for (int i = 0; i < 100; ++i) {
     recorder->issued(result.operation_class);

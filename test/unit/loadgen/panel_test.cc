@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 void record(Recorder& recorder, Bucket bucket, std::string_view backend, int times) {
   OperationResult r;
   r.bucket = bucket;
-  r.backend = backend.empty() ? Recorder::kNoBackend : recorder.backend_index(backend);
+  r.backend = backend.empty() ? kNoBackend : recorder.backend_index(backend);
   r.latency = milliseconds(100);
   for (int i = 0; i < times; ++i) {
     recorder.issued(r.operation_class);

@@ -12,7 +12,7 @@ OperationResult result(OperationClass operation_class, Bucket bucket) {
   OperationResult r;
   r.operation_class = operation_class;
   r.bucket = bucket;
-  r.backend = Recorder::kNoBackend;
+  r.backend = kNoBackend;
   return r;
 }
 

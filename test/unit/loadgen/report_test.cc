@@ -22,7 +22,7 @@ struct OpenRun {
     result.elapsed = seconds(2);
     result.cpu_seconds = 0.1;
     OperationResult r;
-    r.backend = Recorder::kNoBackend;
+    r.backend = kNoBackend;
     r.latency = milliseconds(20);
     r.intended_latency = milliseconds(20) + lag;
     for (int i = 0; i < 100; ++i) {
@@ -35,7 +35,7 @@ struct OpenRun {
   void add_failed_operation() {
     OperationResult r;
     r.bucket = Bucket::TimeOut;
-    r.backend = Recorder::kNoBackend;
+    r.backend = kNoBackend;
     result.total.issued(r.operation_class);
     result.total.record(r);
   }

@@ -13,7 +13,7 @@ void record_many(Recorder& recorder, OperationClass which, Bucket bucket, int la
   OperationResult r;
   r.operation_class = which;
   r.bucket = bucket;
-  r.backend = Recorder::kNoBackend;
+  r.backend = kNoBackend;
   r.latency = std::chrono::milliseconds(latency_ms);
   for (int i = 0; i < times; ++i) {
     recorder.issued(which);
