@@ -79,7 +79,6 @@ TEST_CASE("signed ahead: requests bear signatures of their publisher's name, id 
   CHECK(messages.find("somebody's") == HashPlaces::kNone);
   const auto signature = base64_decode(member("signature"));
   REQUIRE(signature);
-  PayloadShape shape;
   const std::string text = request.substr(request.find("\"msg\":\"") + 7);
   CHECK_FALSE(key->verify(message_text("name-0", member("message-id"), "x"), *signature));
   CHECK(content_hash("name-1", "x") != messages.content(4));

@@ -250,7 +250,7 @@ TEST_CASE("when all fail they are replaced one after the other") {
   Scene scene(rules);
   for (int i = 0; i < 3; ++i) scene.add(true);
   scene.turns(12);
-  for (const std::uint32_t id : {1, 2, 3}) scene.up(id, false);
+  for (const std::uint32_t id : {1U, 2U, 3U}) scene.up(id, false);
   CHECK(scene.turns(5) == "replace1 start");
   CHECK(scene.turns(1) == "stop1");
   scene.end(1);
