@@ -280,6 +280,13 @@ void Downstream::close() {
   worker_.downstreams().retire(self_);
 }
 
+bool Downstream::dismiss() {
+  if (state_ == State::Lingering) return false;
+  if (state_ == State::Exchanging && exchange_->refuse_at_end()) return true;
+  close();
+  return false;
+}
+
 void Downstream::close_if_idle() {
   if (state_ != State::Idle) return;
   transport_.note_events(EPOLLIN);  // the edge of a request that is here may not have been seen yet

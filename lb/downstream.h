@@ -70,6 +70,9 @@ class Downstream final : public EventHandler, public TimerHandler {
   // Drain: closes it when nothing is going on; a request that has arrived already is served, and an answer
   // that is still on its way is not reset by one that comes later.
   void close_if_idle();
+  // The end of a drain: a request that no answer has begun for gets one (true); an answer that is on its way
+  // has a moment to arrive; everything else is closed. May close.
+  bool dismiss();
 
   // From the worker's HandshakeQueue: goes on with the handshake. May close.
   void handshake_step();

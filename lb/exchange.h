@@ -72,6 +72,8 @@ class Exchange final : public TimerHandler, public Waiter {
   void on_slot(const Choice& choice) override;  // May close.
   void on_retry_granted() override;             // May close.
   void on_timer(Timer& timer) override;         // May close.
+  // The worker stops: answers a request that no answer has begun for. False: one has. May close.
+  bool refuse_at_end();
   // The client is gone or the worker stops: gives everything back. The downstream is told nothing.
   void abandon();
 

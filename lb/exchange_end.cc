@@ -11,6 +11,11 @@
 #include "lb/worker.h"
 
 namespace dlb::lb {
+namespace {
+
+constexpr std::string_view kRetryAfter = "Retry-After: 1\r\n";
+
+}  // namespace
 
 void Exchange::answer(int status, std::string_view code, std::string_view detail, std::string_view extra) {
   std::string body = "{\"error\":";
@@ -66,6 +71,20 @@ void Exchange::pump_answer() {
 }
 
 // --- the end
+
+// 504 when a backend has the whole request and may act on it; else whoever sends it again does no harm.
+bool Exchange::refuse_at_end() {
+  if (state_ != State::Queued && state_ != State::Connecting && state_ != State::AwaitingHead) return false;
+  const bool delivered = state_ == State::AwaitingHead && request_.complete();
+  note_end('L', phase());
+  worker_.leave_queue(*this);
+  if (delivered) {
+    answer(504, "stopping", "the balancer stops, and the backend has not answered");
+  } else {
+    answer(503, "stopping", "the balancer stops before a backend has got the request", kRetryAfter);
+  }
+  return true;
+}
 
 // Breaks the response off: what the client has of it is visibly incomplete (see abandon()), while complete
 // answers before it are still delivered. Reset gives those up too.

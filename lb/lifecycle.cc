@@ -42,11 +42,8 @@ bool Lifecycle::all_checked() const {
   });
 }
 
-std::uint64_t Lifecycle::open_connections() const {
-  std::uint64_t open = 0;
-  for (const Worker* worker : shared_.workers) open += worker->open_connections();
-  return open;
-}
+// By their places, which are exact: a sum over gauges would miss who is just going from one to another.
+std::uint64_t Lifecycle::open_connections() const { return shared_.clients.taken(); }
 
 std::uint64_t Lifecycle::open_tunnels() const {
   std::uint64_t open = 0;
@@ -59,6 +56,19 @@ std::uint64_t tunnels_to_keep(std::uint64_t open, Duration left, Duration total)
   if (left >= total) return open;
   const double share = static_cast<double>(left.count()) / static_cast<double>(total.count());
   return static_cast<std::uint64_t>(std::ceil(static_cast<double>(open) * share));
+}
+
+std::uint64_t Lifecycle::requests_refused() const {
+  return shared_.refused_at_end.load(std::memory_order_relaxed);
+}
+
+std::uint64_t Lifecycle::connections_cut() const {
+  return connections_ended_ - std::min(connections_ended_, requests_refused());
+}
+
+void Lifecycle::enter_tunnels_or_cut() {
+  const bool spread = options()->tunnel_drain_timeout > Duration::zero() && open_tunnels() > 0;
+  enter(spread ? State::Tunnels : State::Cutting);
 }
 
 void Lifecycle::close_tunnels_due() {
@@ -94,9 +104,12 @@ void Lifecycle::enter(State state) {
       tell_workers(WorkerMail::Kind::StopAccepting);
       deadline_ = loop_.now() + options()->drain_timeout;
       break;
-    case State::Tunnels:
-      connections_cut_ = open_connections() - open_tunnels();
+    case State::Refusing:
+      connections_ended_ = open_connections() - open_tunnels();
       tell_workers(WorkerMail::Kind::CutRequests);
+      deadline_ = loop_.now() + kRefusing;
+      break;
+    case State::Tunnels:
       tunnels_.clear();
       for (const Worker* worker : shared_.workers) tunnels_.push_back(worker->open_tunnels());
       shared_.log.info("closing tunnels", {{"tunnels", open_tunnels()}});
@@ -104,7 +117,7 @@ void Lifecycle::enter(State state) {
       deadline_ = loop_.now() + tunnel_drain_timeout_;
       break;
     case State::Cutting:
-      connections_cut_ += open_connections();
+      connections_ended_ += connections_ended_ == 0 ? open_connections() : open_tunnels();
       tell_workers(WorkerMail::Kind::CutAll);
       break;
     case State::Stopped:
@@ -129,6 +142,7 @@ void Lifecycle::on_signal(int) {
       return enter(State::Notice);
     case State::Notice:
     case State::Draining:
+    case State::Refusing:
     case State::Tunnels:
       return enter(State::Cutting);
     case State::Cutting:
@@ -155,9 +169,13 @@ void Lifecycle::on_heap_timer(HeapTimer&) {
         close_idle_at_ = kNever;
         tell_workers(WorkerMail::Kind::CloseIdle);
       }
-      if (now < deadline_ && open_connections() > open_tunnels()) break;
-      return enter(options()->tunnel_drain_timeout > Duration::zero() && open_tunnels() > 0 ? State::Tunnels
-                                                                                            : State::Cutting);
+      if (open_connections() <= open_tunnels()) return enter_tunnels_or_cut();
+      if (now >= deadline_) return enter(State::Refusing);
+      break;
+    case State::Refusing:
+      if (open_connections() == 0) return enter(State::Stopped);
+      if (now >= deadline_ || open_connections() <= open_tunnels()) return enter_tunnels_or_cut();
+      break;
     case State::Tunnels:
       if (open_connections() == 0) return enter(State::Stopped);
       if (now >= deadline_) return enter(State::Cutting);

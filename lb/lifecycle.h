@@ -5,7 +5,9 @@
 //   With [autoscale], Warming ends when one backend is up, or with start-timeout.
 //   Notice: /lb/health says 503, requests are served with Connection: close ──drain-notice──▶ Draining
 //   Draining: no new connections, what runs goes on, idle connections are closed when they have had
-//   kIdleGrace since the signal to speak ──all requests done, or drain-timeout──▶ Tunnels
+//   kIdleGrace since the signal to speak ──all requests done──▶ Tunnels, ──drain-timeout──▶ Refusing
+//   Refusing: requests without an answer get one, those with half of one are cut ──all gone, or
+//   kRefusing──▶ Tunnels
 //   Tunnels: they are closed one by one, spread over tunnel-drain-timeout ──▶ Cutting ──nothing left──▶
 //   Stopped
 //
@@ -37,7 +39,7 @@ std::uint64_t tunnels_to_keep(std::uint64_t open, Duration left, Duration total)
 
 class Lifecycle final : public SignalHandler, public HeapTimerHandler {
  public:
-  enum class State : std::uint8_t { Warming, Serving, Notice, Draining, Tunnels, Cutting, Stopped };
+  enum class State : std::uint8_t { Warming, Serving, Notice, Draining, Refusing, Tunnels, Cutting, Stopped };
 
   // Stops `loop` when it is over.
   Lifecycle(EventLoop& loop, TimerHeap& timers, Shared& shared, StatusPages& pages);
@@ -52,11 +54,16 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
 
   State state() const { return state_; }
   bool handed_over() const { return handed_over_; }
-  std::uint64_t connections_cut() const { return connections_cut_; }
+  // Clients whose connection we have ended without an answer, and requests that we have answered ourselves,
+  // since the drain was over.
+  std::uint64_t connections_cut() const;
+  std::uint64_t requests_refused() const;
 
  private:
   static constexpr Duration kPoll = std::chrono::milliseconds(10);
   static constexpr Duration kIdleGrace = std::chrono::milliseconds(250);
+  // For those who have been refused to take their answer and close.
+  static constexpr Duration kRefusing = std::chrono::seconds(1);
 
   std::shared_ptr<const Options> options() const;  // of the configuration in force
   void enter(State state);
@@ -64,6 +71,7 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
   bool all_checked() const;
   std::uint64_t open_connections() const;
   std::uint64_t open_tunnels() const;
+  void enter_tunnels_or_cut();
   void close_tunnels_due();
 
   EventLoop& loop_;
@@ -76,8 +84,8 @@ class Lifecycle final : public SignalHandler, public HeapTimerHandler {
   Duration tunnel_drain_timeout_{};
   State state_ = State::Warming;
   std::function<void()> when_serving_;
-  std::vector<std::uint64_t> tunnels_;  // of each worker, when their turn came
-  std::uint64_t connections_cut_ = 0;
+  std::vector<std::uint64_t> tunnels_;   // of each worker, when their turn came
+  std::uint64_t connections_ended_ = 0;  // those whose request was refused, too
 };
 
 }  // namespace dlb::lb

@@ -228,7 +228,8 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
   if (autoscale && !lifecycle.handed_over() && (serving || !predecessor.was_there())) autoscale->end();
   // The successor may be just about to write it; looking whose it is and removing it would be two steps.
   if (lifecycle.handed_over()) pid_file.leave();
-  log.info("balancer stopped", {{"connections_cut", lifecycle.connections_cut()}});
+  log.info("balancer stopped", {{"connections_cut", lifecycle.connections_cut()},
+                                {"requests_refused", lifecycle.requests_refused()}});
   return 0;
 }
 

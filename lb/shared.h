@@ -64,7 +64,7 @@ struct WorkerMail {
     BeginDrain,     // answer with Connection: close, the end is near
     StopAccepting,  // who waits in the backlog is still taken in
     CloseIdle,      // close client connections that idle between requests
-    CutRequests,    // close every client connection that is no tunnel
+    CutRequests,    // refuse what has no answer yet, close every other client connection that is no tunnel
     KeepTunnels,    // close tunnels until `keep` are left
     CutAll,         // close everything
     ReclaimClient,  // another worker needs room: close your oldest connection that may be
@@ -107,7 +107,8 @@ struct Shared {
   std::atomic<std::uint32_t> client_cap{0};
   std::atomic<std::uint32_t> client_burst{0};
   std::atomic<bool> draining{false};
-  std::vector<Listener> listeners;  // complete before the first thread starts
+  std::atomic<std::uint64_t> refused_at_end{0};  // requests without an answer when the drain was over
+  std::vector<Listener> listeners;               // complete before the first thread starts
   std::atomic<std::size_t> workers_not_accepting{0};
 };
 

@@ -54,16 +54,12 @@ Worker::~Worker() {
   loop_.remove_turn_end_hook(*this);
 }
 
-std::uint64_t Worker::open_connections() const {
-  return metrics_.client_new.get() + metrics_.client_idle.get() + metrics_.client_reading.get() +
-         metrics_.client_active.get() + metrics_.client_handshaking.get() + open_tunnels();
-}
-
 // --- slots
 
-// Who gets a freed slot: a worker with waiters, in turn, this one included; nobody waits: the counter.
+// Who gets a freed slot: a worker with waiters, in turn, this one included; nobody waits: the counter. What
+// is freed by cutting goes to nobody: those who wait are refused as well.
 void Worker::slot_freed(std::uint32_t backend) {
-  if (shared_.waiting_workers.load(std::memory_order_seq_cst) != 0) {
+  if (shared_.waiting_workers.load(std::memory_order_seq_cst) != 0 && !cutting_) {
     if (hand_to_other_worker({WorkerMail::Kind::Grant, backend})) return;
     if (line_.waiting_for_slot() > granted_.size()) {
       granted_.push_back(backend);
@@ -88,7 +84,7 @@ void Worker::connection_freed(std::uint32_t backend, TransportClass transport) {
 // bit is: the two are ordered, so either this one sees the bit, or the waiter's own look at the slots, which
 // comes after its bit, sees what was given back. (A fence would do the same; ThreadSanitizer knows none.)
 void Worker::wake_waiters(std::uint32_t backend) {
-  if (shared_.waiting_workers.fetch_or(0, std::memory_order_acq_rel) == 0) return;
+  if (shared_.waiting_workers.fetch_or(0, std::memory_order_acq_rel) == 0 || cutting_) return;
   if (line_.waiting_for_slot() != 0) queue_retry_ = true;
   hand_to_other_worker({WorkerMail::Kind::Retry, backend});
 }
@@ -318,15 +314,21 @@ void Worker::on_mail(WorkerMail mail) {
     case WorkerMail::Kind::CutAll:
       cutting_ = true;
       stop_accepting();
+      dismiss_clients();
       downstreams_.for_each([](Downstream& one) { one.close(); });
       return close_tunnels(0);
     case WorkerMail::Kind::CutRequests:
       cutting_ = true;
-      downstreams_.for_each([](Downstream& one) { one.close(); });
-      return;
+      return dismiss_clients();
     case WorkerMail::Kind::KeepTunnels:
       return close_tunnels(mail.keep);
   }
+}
+
+void Worker::dismiss_clients() {
+  std::uint64_t refused = 0;
+  downstreams_.for_each([&](Downstream& one) { refused += one.dismiss() ? 1 : 0; });
+  shared_.refused_at_end.fetch_add(refused, std::memory_order_relaxed);
 }
 
 void Worker::close_tunnels(std::uint64_t keep) {

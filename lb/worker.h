@@ -68,9 +68,8 @@ class Worker final : public ListenerHandler,
   EventLoop& loop() { return loop_; }
   // Any thread. A full mailbox (never seen: a mail per slot and worker at most) drops the mail.
   bool post(WorkerMail mail) { return mailbox_.post(mail); }
-  // Clients still connected, and exchanges still running; any thread.
-  std::uint64_t open_connections() const;
-  std::uint64_t open_tunnels() const { return metrics_.client_tunnels.get(); }  // part of the above
+  // Tunnels, and exchanges still running; any thread.
+  std::uint64_t open_tunnels() const { return metrics_.client_tunnels.get(); }
   std::uint64_t open_exchanges() const { return metrics_.requests_in_progress.get(); }
 
   // Of the configuration that this worker has taken over; another one may be in place in the next turn.
@@ -152,6 +151,7 @@ class Worker final : public ListenerHandler,
   void start_accepting();
   void stop_accepting();
   void shed();
+  void dismiss_clients();
   void close_tunnels(std::uint64_t keep);
   void set_capacities();
   void note_client_limit();
@@ -184,9 +184,9 @@ class Worker final : public ListenerHandler,
   Slab<Downstream> downstreams_;
   Slab<Tunnel> tunnels_;
   EventStream event_stream_;
-  std::vector<std::uint32_t>
-      granted_;               // slots, still reserved, for our queue; settled at the end of the turn
-  bool queue_retry_ = false;  // likewise: try the heads again
+  // Slots, still reserved, for our queue; settled at the end of the turn.
+  std::vector<std::uint32_t> granted_;
+  bool queue_retry_ = false;                                  // likewise: try the heads again
   std::vector<std::unique_ptr<ListenerAcceptor>> acceptors_;  // from StartAccepting to StopAccepting
   bool draining_ = false;
   bool cutting_ = false;

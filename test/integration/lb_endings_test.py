@@ -3,6 +3,7 @@ leaving, and the access log has one line a request with the code of its ending."
 
 import random
 import re
+import signal
 import threading
 
 from endings import LoggedCase, Plain, fill, listener_to_fill
@@ -187,17 +188,47 @@ class Storms(LoggedCase):
             backend.errors.clear()
 
     def test_lb_23_the_end_of_a_drain(self):
-        """Those that run at the end of drain-timeout are cut, and say so."""
-        a = self.scripted(lambda connection, request: connection.wait_for_end())
-        balancer = self.logged_balancer(a, backend_cap=10, drain_timeout="100ms")
-        clients = [balancer.client() for _ in range(20)]
-        for client in clients:
+        """Those that run at the end of drain-timeout are refused while no answer of theirs has begun, else cut; and say so."""
+        def handler(connection, request):
+            if request.target == "/half":
+                connection.send("HTTP/1.1 200 OK|Content-Length: 10||part")
+            connection.wait_for_end()
+
+        a = self.scripted(handler)
+        _, port = listener_to_fill(self)
+        balancer = self.logged_balancer(a, Plain("full", port), policy="first", backend_cap=6, connect_timeout="1m",
+                                        health_method="TCP", stats_path="", health_interval="1m", failure_limit=1000,
+                                        drain_timeout="100ms")
+        fill(self, port)
+
+        def send(data):
+            client = balancer.client()
             self.addCleanup(client.close)
-            client.send(G)
-        wait_until(lambda: balancer.metrics()["requests"]["in_progress"] == 20, 5, "the requests")
-        self.assertEqual(balancer.terminate(), 0)
-        ends = sorted(END.search(line).group(2) for line in self.all_lines())
-        self.assertEqual(ends, ["LH"] * 10 + ["LQ"] * 10)
+            client.send(data)
+            return client
+
+        half = send("GET /half HTTP/1.1|Host: a||")
+        self.assertEqual((half.read_head().status, half.read_exactly(4)), (200, b"part"))
+        ends = {"LR": [send("PUT / HTTP/1.1|Host: a|Content-Length: 10||abc")]}
+        for code, count, there in (("LH", 4, lambda: a.active == 6),
+                                   ("LC", 6, lambda: balancer.metrics()["connections"]["upstream"]["connecting"] == 6),
+                                   ("LQ", 3, lambda: balancer.metrics()["queue"]["waiting"] == 3)):
+            ends[code] = [send(G) for _ in range(count)]
+            wait_until(there, 5, f"those that end with {code}")
+        balancer.signal(signal.SIGTERM)
+        for code, clients in ends.items():
+            for client in clients:
+                response = client.read_response()
+                self.assertEqual((response.status, response.header("connection")), (504 if code == "LH" else 503, "close"), code)
+                self.assertEqual(response.header("retry-after"), None if code == "LH" else "1")
+                self.assertEqual(client.read_to_end(), b"")
+                self.assertFalse(client.was_reset)
+                client.close()
+        self.assertEqual(half.read_to_end(), b"")
+        self.assertEqual(balancer.wait(), 0)
+        logged = sorted(END.search(line).groups() for line in self.all_lines())
+        self.assertEqual(logged, sorted([("200", "LD")] + [("504" if code == "LH" else "503", code)
+                                                           for code, clients in ends.items() for _ in clients]))
 
 
 if __name__ == "__main__":

@@ -312,6 +312,7 @@ class Stopping(Case):
             balancer.signal(signal.SIGINT)
             wait_until(lambda: balancer.fetch("/lb/health").status == 503, 5, "the drain")
             balancer.signal(signal.SIGTERM)
+            self.assertEqual(client.read_response().status, 504)  # all that it needs no time for
             balancer.wait(5)
             balancer.killed = True  # its exit code is its own affair
 
