@@ -30,6 +30,7 @@
 #include "common/log.h"
 #include "common/signals.h"
 #include "common/socket.h"
+#include "common/standard_streams.h"
 
 namespace dlb::backend {
 namespace {
@@ -182,6 +183,7 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   using namespace dlb;
   using namespace dlb::backend;
+  open_missing_standard_streams();
   block_signals({SIGTERM, SIGINT, SIGHUP});
   Options options;
   auto loaded = load_options(option_table(), options, argc, argv, environ);

@@ -24,6 +24,7 @@
 #include "common/service_manager.h"
 #include "common/signals.h"
 #include "common/socket.h"
+#include "common/standard_streams.h"
 #include "lb/access_log.h"
 #include "lb/admin_server.h"
 #include "lb/autoscale.h"
@@ -239,6 +240,7 @@ int run(Options options, const LoadedOptions& loaded, const OptionSources& sourc
 int main(int argc, char** argv) {
   using namespace dlb;
   using namespace dlb::lb;
+  open_missing_standard_streams();
   if (argc > 1 && std::string_view(argv[1]) == "ctl") return ctl_main(argc - 1, argv + 1, environ);
   if (argc == 2 && std::string_view(argv[1]) == "supervise") return supervisor_main();
   if (argc == 2 && std::string_view(argv[1]) == "--metrics-markdown") {  // for the README

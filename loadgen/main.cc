@@ -9,6 +9,7 @@
 
 #include "common/option.h"
 #include "common/signals.h"
+#include "common/standard_streams.h"
 #include "loadgen/chat_load.h"
 #include "loadgen/chat_main.h"
 #include "loadgen/compare_main.h"
@@ -41,6 +42,7 @@ dlb::Result<std::vector<dlb::loadgen::Target>> targets_of(const std::vector<std:
 }  // namespace
 
 int main(int argc, char** argv) {
+  dlb::open_missing_standard_streams();
   if (argc > 1 && std::string_view(argv[1]) == "compare") return dlb::loadgen::compare_main(argc, argv);
   dlb::block_signals({SIGINT, SIGTERM, SIGHUP});
   if (argc > 1 && std::string_view(argv[1]) == "chat") return dlb::loadgen::chat_main(argc - 1, argv + 1);

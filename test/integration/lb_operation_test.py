@@ -178,6 +178,12 @@ class Configuration(Case):
         self.assertEqual(balancer.fetch("/").header("x-load-balancer-backend"), "one")
 
 
+def end_with(pid):
+    """Of a process that is not our child."""
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 15, "it to end")
+
+
 class Stopping(Case):
     def test_lb_20_running_responses_finish(self):
         """LB-20: TERM with slow responses running; all complete, exit 0, and new connections are refused after that."""
@@ -315,6 +321,28 @@ class Stopping(Case):
             self.assertEqual(client.read_response().status, 504)  # all that it needs no time for
             balancer.wait(5)
             balancer.killed = True  # its exit code is its own affair
+
+
+class Streams(Case):
+    def test_without_standard_streams_no_socket_takes_their_place(self):
+        """Of lb and of backend, and of the process that an upgrade of lb has started."""
+        backend = self.chat_backends(1, start=False)[0]
+        balancer = self.balancer(backend, start=False)
+        for part, name in ((backend, "backend"), (balancer, "lb")):
+            part.spawn(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", program(name), "-c", part.config_path])
+
+        def streams(pid):
+            return [os.readlink(f"/proc/{pid}/fd/{number}") for number in (0, 1, 2)]
+
+        wait_until(lambda: balancer.fetch("/feed").status == 200, 15, "the system to serve")
+        first = balancer.status()["pid"]
+        balancer.signal(signal.SIGUSR2)
+        wait_until(lambda: balancer.status()["pid"] != first, 15, "the upgrade")
+        second = balancer.status()["pid"]
+        self.addCleanup(end_with, second)
+        for pid in (backend.pid, second):
+            self.assertEqual(streams(pid), ["/dev/null"] * 3)
+        self.assertEqual(balancer.wait(), 0)
 
 
 class Connections(Case):
