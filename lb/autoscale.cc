@@ -140,8 +140,9 @@ void Autoscale::end() {
   control_.loop().remove(std::exchange(source_, {}), link_.fd(), false);
   const Duration grace = shared_.configuration.current()->options->autoscale.stop_timeout;
   shared_.log.info("autoscale: ending instances", {{"instances", instances_.size()}});
+  const int pid = link_.pid();
   if (!link_.end(grace + std::chrono::seconds(4)))
-    shared_.log.error("autoscale: the supervisor has not ended; it goes on killing its instances");
+    shared_.log.error("autoscale: the supervisor has not ended; it goes on killing its instances", {{"pid", pid}});
 }
 
 void Autoscale::on_events(std::uint32_t) {
@@ -225,7 +226,8 @@ void Autoscale::note_ended(const Instance& instance, const std::string& how) {
 void Autoscale::lose_supervisor() {
   shared_.log.error("autoscale: the supervisor has ended, and its instances with it");
   control_.loop().remove(std::exchange(source_, {}), link_.fd());
-  link_.bury();
+  if (const int pid = link_.pid(); !link_.bury())
+    shared_.log.error("autoscale: the supervisor's process does not end and is left", {{"pid", pid}});
   for (const Instance& one : instances_) {
     note_ended(one, "with the supervisor");
     if (one.pid <= 0) continue;

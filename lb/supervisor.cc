@@ -30,6 +30,8 @@ constexpr int kSocket = 3;
 constexpr int kNotExecuted = 127;
 constexpr Duration kGrace = std::chrono::seconds(10);  // until the balancer says otherwise
 constexpr Duration kSweep = std::chrono::seconds(2);   // for the very last ones, after SIGKILL
+// Behind the grace when the balancer is gone. Who has not ended then, SIGKILL or not, is stuck in the kernel.
+constexpr Duration kStuck = std::chrono::seconds(30);
 
 // In the child: nothing of the supervisor is left but standard output and error.
 [[noreturn]] void become(std::vector<std::string>& words, std::uint16_t port, pid_t supervisor) {
@@ -56,7 +58,7 @@ class Supervisor {
   explicit Supervisor(int signals) : signals_(signals) {}
 
   int run() {
-    while (!ending_ || !all_ended()) {
+    while (!ending_ || (!all_ended() && monotonic_now() < give_up_at_)) {
       pollfd wanted[] = {{signals_, POLLIN, 0}, {ending_ ? -1 : kSocket, POLLIN, 0}};
       if (unsent_) wanted[1].events |= POLLOUT;
       ::poll(wanted, 2, timeout());
@@ -211,6 +213,7 @@ class Supervisor {
 
   void end_all() {
     ending_ = true;
+    give_up_at_ = monotonic_now() + grace_ + kStuck;
     for (Child& child : children_) {
       if (child.state == ChildState::Exited) continue;
       stop(child, SIGTERM);
@@ -226,22 +229,39 @@ class Supervisor {
     unsent_ = ::send(kSocket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EAGAIN;
   }
 
-  // Children that have left their groups: ours by now.
-  static void sweep() {
-    const std::string file = "/proc/self/task/" + std::to_string(::getpid()) + "/children";
+  // Children that have left their groups: ours by now. Who still runs at the end of the time is told, and
+  // left.
+  void sweep() const {
     const TimePoint until = monotonic_now() + kSweep;
-    while (monotonic_now() < until) {
-      std::ifstream list(file);
-      bool any = false;
-      for (pid_t pid = 0; list >> pid; any = true) ::kill(pid, SIGKILL);
-      if (!any || ::waitpid(-1, nullptr, 0) < 0) return;
+    while (true) {
+      while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;
+      const std::vector<pid_t> left = own_children();
+      if (left.empty()) return;
+      for (const pid_t pid : left) ::kill(pid, SIGKILL);
+      const TimePoint now = monotonic_now();
+      if (now >= until) {
+        for (const pid_t pid : left)
+          std::fprintf(stderr, "lb: autoscale: process %d has not ended after SIGKILL and is left\n", pid);
+        return;
+      }
+      pollfd ended{signals_, POLLIN, 0};
+      ::poll(&ended, 1, static_cast<int>((until - now).count() / 1'000'000 + 1));
+      drain_signals();
     }
+  }
+
+  static std::vector<pid_t> own_children() {
+    std::ifstream list("/proc/self/task/" + std::to_string(::getpid()) + "/children");
+    std::vector<pid_t> pids;
+    for (pid_t pid = 0; list >> pid;) pids.push_back(pid);
+    return pids;
   }
 
   const int signals_;
   std::vector<Child> children_;
   Duration grace_ = kGrace;
   bool ending_ = false;
+  TimePoint give_up_at_ = kNever;
   bool changed_ = false;
   bool unsent_ = false;
 };

@@ -3,17 +3,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include <cerrno>
 #include <csignal>
 #include <tuple>
 #include <utility>
 
+#include "common/child_process.h"
 #include "lb/supervisor.h"
 
 namespace dlb::lb {
 namespace {
+
+constexpr Duration kBurial = std::chrono::seconds(1);  // a killed supervisor ends at once, unless it is stuck
 
 // True when something can be read, or the other end is gone.
 bool wait_readable(int fd, TimePoint until) {
@@ -79,12 +81,9 @@ bool SupervisorLink::end(Duration longest) {
   const TimePoint until = monotonic_now() + longest;
   bool gone = false;
   while (!gone && wait_readable(socket_.get(), until)) std::ignore = receive(gone);
-  if (gone) {
-    bury();
-  } else {
-    drop();
-  }
-  return gone;
+  if (gone) return bury();
+  drop();
+  return false;
 }
 
 void SupervisorLink::drop() {
@@ -92,12 +91,12 @@ void SupervisorLink::drop() {
   pid_ = 0;
 }
 
-void SupervisorLink::bury() {
+bool SupervisorLink::bury() {
   socket_.reset();
   const int pid = std::exchange(pid_, 0);
-  if (pid == 0) return;
+  if (pid == 0) return true;
   ::kill(pid, SIGKILL);  // it may be just about to end
-  ::waitpid(pid, nullptr, 0);
+  return wait_for_child(pid, kBurial).has_value();
 }
 
 }  // namespace dlb::lb

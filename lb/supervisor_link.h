@@ -39,8 +39,9 @@ class SupervisorLink {
   bool end(Duration longest);
   // Closes this end; the supervisor goes on as long as somebody has another.
   void drop();
-  // The same when it is gone: leaves no zombie.
-  void bury();
+  // The same when it is gone: leaves no zombie. Waits a second for its process at most; false: that is stuck
+  // in the kernel, and left.
+  bool bury();
 
  private:
   Fd socket_;

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/child_process.h"
 #include "common/service_manager.h"
 #include "lb/admin_server.h"
 #include "lb/autoscale.h"
@@ -244,12 +245,16 @@ void Upgrade::failed(std::string_view why) {
 
 std::string Upgrade::end_child() {
   if (child_ == 0) return {};
-  ::kill(child_, SIGKILL);
-  int status = 0;
-  ::waitpid(std::exchange(child_, 0), &status, 0);
-  if (WIFSIGNALED(status))
-    return "signal " + std::to_string(WTERMSIG(status)) + " ended it before it was ready";
-  if (WEXITSTATUS(status) == kNotExecuted) return program_ + " can't be executed";
+  const pid_t child = std::exchange(child_, 0);
+  ::kill(child, SIGKILL);
+  const auto status = wait_for_child(child, kEndTimeout);
+  if (!status) {
+    shared_.log.error("upgrade: the new process does not end and is left", {{"pid", child}});
+    return "it was not ready, and is stuck in the kernel";
+  }
+  if (WIFSIGNALED(*status))
+    return "signal " + std::to_string(WTERMSIG(*status)) + " ended it before it was ready";
+  if (WEXITSTATUS(*status) == kNotExecuted) return program_ + " can't be executed";
   return "it ended before it was ready; its log says why";
 }
 

@@ -65,6 +65,7 @@ class Upgrade final : public EventHandler, public HeapTimerHandler {
 
  private:
   static constexpr Duration kReadyTimeout = std::chrono::seconds(60);
+  static constexpr Duration kEndTimeout = std::chrono::seconds(1);  // of a process that was killed
 
   pid_t start(int their_end, int text_fd);
   void succeeded();
