@@ -93,11 +93,14 @@ Autoscale::Autoscale(AutoscaleStart start, const OptionSources& sources, Control
   const auto configuration = shared_.configuration.current();
   std::vector<BackendOption> rows;
   for (const SupervisedChild& child : start.children) {
-    if (child.state == ChildState::Exited) {  // its port is free for another
-      std::ignore = link_.send({.kind = Request::Forget, .number = child.port});
+    Instance one{.port = child.port};
+    std::ignore = one.life.hear(&child);
+    if (one.life.ended) {
+      one.stop = Stop::Told;
+      forget(one);
+      instances_.push_back(std::move(one));
       continue;
     }
-    Instance one{.port = child.port, .pid = child.pid, .confirmed = true};
     const std::string id = instance_backend(child.port).id;
     for (const std::uint32_t index : configuration->backends.members()) {
       if (configuration->backends.at(index).id == id) one.backend = configuration->backends.shared_at(index);
@@ -142,7 +145,8 @@ void Autoscale::end() {
   shared_.log.info("autoscale: ending instances", {{"instances", instances_.size()}});
   const int pid = link_.pid();
   if (!link_.end(grace + std::chrono::seconds(4)))
-    shared_.log.error("autoscale: the supervisor has not ended; it goes on killing its instances", {{"pid", pid}});
+    shared_.log.error("autoscale: the supervisor has not ended; it goes on killing its instances",
+                      {{"pid", pid}});
 }
 
 void Autoscale::on_events(std::uint32_t) {
@@ -188,27 +192,26 @@ void Autoscale::take_state(const std::vector<SupervisedChild>& children) {
     return found == children.end() ? nullptr : &*found;
   };
   for (const SupervisedChild& child : children) {
-    if (child.state == ChildState::Exited)
-      std::ignore = link_.send({.kind = Request::Forget, .number = child.port});
-  }
-  for (const SupervisedChild& child : children) {
-    if (child.state == ChildState::Exited || find(child.port) != nullptr) continue;
+    if (find(child.port) != nullptr) continue;
     // Of an upgrade that failed: the other process has started it.
     instances_.push_back(
         {.port = child.port, .stop = child.state == ChildState::Running ? Stop::No : Stop::Told});
     changed = true;
   }
   std::erase_if(instances_, [&](Instance& one) {
-    const SupervisedChild* const child = state_of(one.port);
-    if (child == nullptr && !one.confirmed) return false;  // said before it has read our request
-    one.confirmed = true;
-    if (child != nullptr) one.pid = child->pid;
-    if (child != nullptr && child->state != ChildState::Exited) return false;
-    note_ended(one, child != nullptr ? status_text(child->status) : "unknown to the supervisor");
-    changed = true;
-    return true;
+    const bool known = one.life.ended;
+    const InstanceLife::News news = one.life.hear(state_of(one.port));
+    if (news == InstanceLife::News::None) return false;
+    if (!known) note_ended(one, one.life.ended ? status_text(one.life.status) : "unknown to the supervisor");
+    if (news == InstanceLife::News::Ended) forget(one);
+    changed = changed || !known;
+    return news == InstanceLife::News::Over;
   });
   if (changed) publish();
+}
+
+void Autoscale::forget(const Instance& one) const {
+  std::ignore = link_.send({.kind = Request::Forget, .number = one.port});
 }
 
 void Autoscale::note_ended(const Instance& instance, const std::string& how) {
@@ -229,10 +232,12 @@ void Autoscale::lose_supervisor() {
   if (const int pid = link_.pid(); !link_.bury())
     shared_.log.error("autoscale: the supervisor's process does not end and is left", {{"pid", pid}});
   for (const Instance& one : instances_) {
+    if (one.life.ended) continue;
     note_ended(one, "with the supervisor");
-    if (one.pid <= 0) continue;
-    ::kill(-one.pid, SIGKILL);  // what a shell in between has started
-    for (const int pid : marked_processes(instance_mark(one.port, one.pid))) ::kill(pid, SIGKILL);
+    const int head = one.life.pid;
+    if (head <= 0) continue;
+    ::kill(-head, SIGKILL);  // what a shell in between has started
+    for (const int pid : marked_processes(instance_mark(one.port, head))) ::kill(pid, SIGKILL);
   }
   instances_.clear();
   publish();
@@ -278,6 +283,9 @@ void Autoscale::turn() {
       grace_told_ != grace && link_ && link_.send({.kind = Request::Grace, .number = grace}))
     grace_told_ = grace;
   std::vector<InstanceFacts> facts;
+  for (Instance& one : instances_) {
+    if (one.life.ended) forget(one);  // again: a request is lost on a supervisor that has not read for long
+  }
   for (Instance& one : instances_) facts.push_back(facts_of(one, options, now));
   AutoscaleView view{
       .instances = facts, .waiting = shared_.waiting.taken(), .may_shrink = !predecessor_.alive()};
@@ -401,7 +409,7 @@ void Autoscale::finish_stops() {
 void Autoscale::publish() {
   std::vector<BackendOption> rows;
   for (const Instance& one : instances_) {
-    if (one.stop == Stop::No) rows.push_back(instance_backend(one.port));
+    if (one.stop == Stop::No && !one.life.ended) rows.push_back(instance_backend(one.port));
   }
   reloader_.set_instances(std::move(rows));
   const auto configuration = shared_.configuration.current();
@@ -428,14 +436,15 @@ void Autoscale::tell_figures() {
   std::vector<AutoscaleInstance> told;
   std::uint32_t starting = 0, serving = 0;
   for (const Instance& one : instances_) {
+    if (one.life.ended) continue;
     const InstancePhase phase = one.stop != Stop::No ? InstancePhase::Stopping : scaler_.phase(one.port);
     if (phase == InstancePhase::Starting) ++starting;
     if (phase == InstancePhase::Serving) ++serving;
-    told.push_back({instance_backend(one.port).id, one.pid, phase_name(phase), scaler_.rests(one.port),
+    told.push_back({instance_backend(one.port).id, one.life.pid, phase_name(phase), scaler_.rests(one.port),
                     one.backend != nullptr ? one.backend->slots.taken() : 0});
   }
   figures_.desired.store(scaler_.desired(), kRelaxed);
-  figures_.running.store(static_cast<std::uint32_t>(instances_.size()), kRelaxed);
+  figures_.running.store(static_cast<std::uint32_t>(told.size()), kRelaxed);
   figures_.starting.store(starting, kRelaxed);
   figures_.serving.store(serving, kRelaxed);
   figures_.failed_starts.store(scaler_.failed_starts(), kRelaxed);

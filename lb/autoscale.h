@@ -5,7 +5,8 @@
 //   start    port ─▶ process ─▶ backend of the configuration ─▶ its first good check: traffic
 //   drain    as an operator's; taken back when a request has come since the decision
 //   stop     out of the configuration ─▶ every worker has taken that over, nothing runs on it ─▶ SIGTERM
-//   ended    the supervisor says so ─▶ out of the configuration, if it is there still
+//   ended    the supervisor says so ─▶ out of the configuration, if it is there still ─▶ the supervisor has
+//            forgotten it: its port is free
 //
 // An upgrade freezes it: the new process finds the instances by asking the supervisor, whose socket it has
 // been handed; when it fails, this one asks too and goes on. While the process drains nothing is decided; at
@@ -25,6 +26,7 @@
 #include "lb/autoscale_figures.h"
 #include "lb/backend_events.h"
 #include "lb/control.h"
+#include "lb/instance_life.h"
 #include "lb/policy/autoscaler.h"
 #include "lb/predecessor.h"
 #include "lb/reloader.h"
@@ -72,8 +74,7 @@ class Autoscale final : public HeapTimerHandler, public EventHandler, public Mai
   enum class Stop : std::uint8_t { No, Leaving, Told };
   struct Instance {
     std::uint16_t port = 0;
-    int pid = 0;
-    bool confirmed = false;  // the supervisor has told of it
+    InstanceLife life{};
     bool been_up = false;
     bool replaced = false;  // it is stopped whatever runs on it
     Stop stop = Stop::No;
@@ -85,6 +86,7 @@ class Autoscale final : public HeapTimerHandler, public EventHandler, public Mai
   void turn();
   void take_state(const std::vector<SupervisedChild>& children);
   void hear();
+  void forget(const Instance& one) const;
   void note_ended(const Instance& instance, const std::string& how);
   void lose_supervisor();
   void listen();
