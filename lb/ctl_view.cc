@@ -41,6 +41,10 @@ double number_at(const dom::element& json, std::string_view pointer, double othe
   double number = 0;
   return json.at_pointer(pointer).get(number) == simdjson::SUCCESS ? number : otherwise;
 }
+bool true_at(const dom::element& json, std::string_view pointer) {
+  bool value = false;
+  return json.at_pointer(pointer).get(value) == simdjson::SUCCESS && value;
+}
 std::vector<std::string> texts_at(const dom::element& json, std::string_view pointer) {
   std::vector<std::string> out;
   dom::array array;
@@ -71,6 +75,34 @@ CtlBackend backend_in(const dom::element& json) {
   out.memory = number_at(json, "/memory/unreclaimable_percent", -1);
   out.last_error = text_at(json, "/last_error/text");
   out.last_error_at = text_at(json, "/last_error/at");
+  return out;
+}
+
+std::optional<CtlAutoscale> autoscale_in(const dom::element& json) {
+  dom::element scale;
+  if (json.at_pointer("/autoscale").get(scale) != simdjson::SUCCESS || !scale.is_object())
+    return std::nullopt;
+  CtlAutoscale out;
+  out.min = integer_at(scale, "/min");
+  out.max = integer_at(scale, "/max");
+  out.desired = integer_at(scale, "/desired");
+  out.running = integer_at(scale, "/running");
+  out.pressed = true_at(scale, "/pressed");
+  out.last_action = text_at(scale, "/last/action");
+  out.last_instance = text_at(scale, "/last/instance");
+  out.last_reason = text_at(scale, "/last/reason");
+  out.last_at = text_at(scale, "/last/at");
+  out.problem = text_at(scale, "/problem");
+  dom::array instances;
+  if (scale.at_pointer("/instances").get(instances) != simdjson::SUCCESS) return out;
+  for (const dom::element one : instances) {
+    const std::string phase = text_at(one, "/phase");
+    out.serving += phase == "serving" ? 1 : 0;
+    out.starting += phase == "starting" ? 1 : 0;
+    out.draining += phase == "draining" ? 1 : 0;
+    out.stopping += phase == "stopping" ? 1 : 0;
+    out.resting += true_at(one, "/rests") ? 1 : 0;
+  }
   return out;
 }
 
@@ -110,6 +142,30 @@ Row row_of(const CtlBackend& b) {
           std::to_string(b.failed)};
 }
 
+// `2 serving, 1 starting`; those that there are none of are left out.
+std::string phases_text(const CtlAutoscale& a) {
+  std::string out;
+  const auto add = [&](std::int64_t count, std::string_view name) {
+    if (count > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count, name);
+  };
+  add(a.serving, "serving");
+  add(a.starting, "starting");
+  add(a.draining, "draining");
+  add(a.stopping, "stopping");
+  add(a.resting, "resting");
+  return out.empty() ? out : " (" + out + ")";
+}
+
+std::string autoscale_text(const CtlAutoscale& a) {
+  std::string out = fmt::format("autoscale · {} wanted of {} to {} · {} running{}{}", a.desired, a.min, a.max,
+                                a.running, phases_text(a), a.pressed ? " · at capacity" : "");
+  if (!a.last_action.empty())
+    out += fmt::format(" · last at {}: {} {}, {}", a.last_at, a.last_action, a.last_instance, a.last_reason);
+  out += '\n';
+  if (!a.problem.empty()) out += fmt::format("autoscale: no instance can be started: {}\n", a.problem);
+  return out;
+}
+
 std::string joined(const std::vector<std::string>& names) {
   return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
 }
@@ -126,9 +182,8 @@ Result<CtlStatus> read_ctl_status(std::string_view text) {
     out.pid = integer_at(json, "/pid");
     out.generation = integer_at(json, "/configuration/generation");
     out.uptime_seconds = number_at(json, "/uptime_seconds", 0);
-    bool drains = false;
-    out.predecessor_drains =
-        json.at_pointer("/predecessor_drains").get(drains) == simdjson::SUCCESS && drains;
+    out.predecessor_drains = true_at(json, "/predecessor_drains");
+    out.autoscale = autoscale_in(json);
     dom::array backends;
     sound = json.at_pointer("/backends").get(backends) == simdjson::SUCCESS;
     if (!sound) return;
@@ -173,6 +228,7 @@ std::string show_status(const CtlStatus& status) {
       fmt::format("{} · policy {} · up {} · configuration {} · pid {} · dlb {}{}\n", status.status,
                   status.policy, uptime(status.uptime_seconds), status.generation, status.pid, status.version,
                   status.predecessor_drains ? " · the process before it still drains" : "");
+  if (status.autoscale) out += autoscale_text(*status.autoscale);
   std::vector<Row> rows = {
       {"BACKEND", "STATE", "IN-FLIGHT", "WEIGHT", "SCORE", "LATENCY", "CPU", "MEMORY", "REQUESTS", "FAILED"}};
   for (const CtlBackend& backend : status.backends) rows.push_back(row_of(backend));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,11 +25,20 @@ struct CtlBackend {
   bool ready() const { return state == "ready"; }
 };
 
+struct CtlAutoscale {
+  std::int64_t min = 0, max = 0, desired = 0, running = 0;
+  std::int64_t serving = 0, starting = 0, draining = 0, stopping = 0, resting = 0;  // of those that run
+  bool pressed = false;
+  std::string last_action, last_instance, last_reason, last_at;  // empty: nothing was decided yet
+  std::string problem;                                           // empty: the last start could be tried
+};
+
 struct CtlStatus {
   std::string status, version, policy;
   std::int64_t pid = 0, generation = 0;
   double uptime_seconds = 0;
   bool predecessor_drains = false;
+  std::optional<CtlAutoscale> autoscale;  // nothing: it is off
   std::vector<CtlBackend> backends;
 };
 
@@ -47,7 +57,8 @@ struct CtlReload {
 };
 Result<CtlReload> read_ctl_reload(std::string_view json);
 
-// A line about the balancer, a table of its backends, and the last errors of those that are not ready.
+// A line about the balancer, one about autoscaling where it is on, a table of the backends, and the last
+// errors of those that are not ready.
 std::string show_status(const CtlStatus& status);
 // One line.
 std::string show_backend(const CtlBackend& backend);

@@ -27,6 +27,32 @@ TEST_CASE("a status as a table") {
         "a-longer-name: last error at 2026-01-01T00:00:00Z: bad ?[31m thing\n");
 }
 
+TEST_CASE(
+    "autoscaling in a status: how many there are to be, how many there are, and why that has changed last") {
+  const auto shown = [](std::string_view autoscale) {
+    const auto status = read_ctl_status(R"({"status":"ok","version":"1","backends":[],"autoscale":)" +
+                                        std::string(autoscale) + "}");
+    REQUIRE(status.has_value());
+    const std::string text = show_status(*status);
+    const std::size_t begin = text.find('\n') + 1;
+    return text.substr(begin, text.find("BACKEND") - begin);
+  };
+  CHECK(shown("null").empty());
+  CHECK(shown(R"({"min":1,"max":8,"desired":1,"running":0,"pressed":false,"last":{"action":"","instance":"",
+      "reason":"","at":null},"problem":null,"instances":[]})") ==
+        "autoscale · 1 wanted of 1 to 8 · 0 running\n");
+  CHECK(
+      shown(R"({"min":1,"max":8,"desired":4,"running":5,"pressed":true,"last":{"action":"start",
+      "instance":"auto-7004","reason":"all have been at\u001b capacity for 2 s","at":"2026-01-01T00:00:00Z"},
+      "problem":"all ports of 7001-7005 are taken, by instances or by others","instances":[
+      {"id":"auto-7001","phase":"serving","rests":false},{"id":"auto-7002","phase":"serving","rests":true},
+      {"id":"auto-7003","phase":"starting","rests":false},{"id":"auto-7004","phase":"draining"},{}]})") ==
+      "autoscale · 4 wanted of 1 to 8 · 5 running (2 serving, 1 starting, 1 draining, 1 resting) · at "
+      "capacity · "
+      "last at 2026-01-01T00:00:00Z: start auto-7004, all have been at? capacity for 2 s\n"
+      "autoscale: no instance can be started: all ports of 7001-7005 are taken, by instances or by others\n");
+}
+
 TEST_CASE("what is no balancer's answer is told from one") {
   for (const char* text : {"", "ok", "[]", "{}", "{\"backends\":", "<html>"}) {
     CHECK_FALSE(read_ctl_status(text).has_value());
