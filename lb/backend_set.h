@@ -175,10 +175,10 @@ class alignas(64) Backend {
   // Written by the control thread; `healthy`, `accepting` and the two passive words also by
   // HealthChecker::note_connect_*() on the data workers.
   alignas(64) std::atomic<bool> healthy{false};  // active checks and failed connects joined
-  std::atomic<std::int64_t> back_since_ns{
-      0};  // up again, or off probation: it starts slowly; 0: never was out
-  std::atomic<bool> accepting{
-      false};  // the last probe connected, and connects haven't failed failure-limit times since
+  // Up again, or off probation: it starts slowly; 0: never was out.
+  std::atomic<std::int64_t> back_since_ns{0};
+  // The last probe connected, and connects haven't failed failure-limit times since.
+  std::atomic<bool> accepting{false};
   std::atomic<HealthState> active_health{HealthState::Unknown};  // active checks alone
   std::atomic<AdminState> admin{AdminState::Ready};
   std::atomic<bool> resting{false};               // an instance that the load does not need: autoscale.h
@@ -195,8 +195,8 @@ class alignas(64) Backend {
   // Written by reloads, on the control thread.
   std::atomic<Membership> membership{Membership::Member};
   std::atomic<bool> counted{true};  // false: its counters are another one's too, who counts them
-  std::uint64_t gone_since =
-      0;  // the serial of the configuration from which on it is Gone; control thread only
+  // The serial of the configuration from which on it is Gone; control thread only.
+  std::uint64_t gone_since = 0;
 
   LastError last_error;
   const std::shared_ptr<BackendCounters> shared_counters;

@@ -3,9 +3,8 @@
 // of a scenario are the simulator's.
 //
 //   Start ─▶ Starting ──first good check──▶ Serving ──drain──▶ Draining ──nothing runs on it──▶ Stopping
-//               │ start-timeout              │ replace-after   ▲ replaced: for stop-timeout     │ kill at
-//               └────────── replace ─────────┴─────────────────┘                                └
-//               stop-timeout
+//               │ start-timeout              │ replace-after   ▲ replaced: for stop-timeout      │
+//               └────────── replace ─────────┴─────────────────┘                 killed at stop-timeout
 //
 //   fact, of the whole                                        │ action
 //   ──────────────────────────────────────────────────────────┼──────────────────────────────────────────────
@@ -144,8 +143,8 @@ class Autoscaler {
   std::vector<AutoscaleAction> actions_;  // of this turn
   std::string why_more_;                  // of the starts that are still to come
   std::uint32_t desired_ = 0;             // 0: no turn yet
-  std::uint32_t grown_ =
-      0;  // of desired: by pressure, and not reached yet; given up when the pressure is gone
+  // Of desired: by pressure, and not reached yet; given up when the pressure is gone.
+  std::uint32_t grown_ = 0;
   TimePoint pressed_since_{};
   TimePoint next_start_{};
   std::uint32_t expected_ = 0;  // new ones in the next view

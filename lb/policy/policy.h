@@ -3,13 +3,13 @@
 // and the simulator run exactly the same rule. Reserving what was picked is the caller's (lb/router.cc).
 //
 //   score                 those under the threshold: fewest outstanding per unit of weight
-//   adaptive              those without a veto (veto.h): smallest latency × (outstanding + 1) / weight, by
-//   the peak
-//                         average, failures and the slow start of those that have come back included
+//   adaptive              those without a veto (veto.h): smallest latency × (outstanding + 1) / weight;
+//                         latency by the peak average, failures and the slow start of who is back included
 //   least_conn            as score, without the threshold (least_conn_heap.h is the O(1) form of it)
-//   round_robin           the one whose last pick is oldest: turns stay even when some are skipped; no
-//   weights weighted_round_robin  turns by weight, spread evenly (weighted_turn.h) first                 the
-//   first in the configuration's order random_two            two drawn by chance, the less loaded of them
+//   round_robin           whose last pick is oldest: turns stay even when some are skipped; no weights
+//   weighted_round_robin  turns by weight, spread evenly (weighted_turn.h)
+//   first                 the first in the configuration's order
+//   random_two            two drawn by chance, the less loaded of them
 //   peak_ewma             as adaptive by cost alone: no veto, no slow start
 //   prequal               of up to 16 drawn: the quickest of those that are not among the fullest, else the
 //                         least loaded
