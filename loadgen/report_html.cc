@@ -14,8 +14,9 @@
 
 DLB_EMBED(dlb_report_html, DLB_FILE("report.html"))
 DLB_EMBED(dlb_report_css, DLB_EMBEDDED_FILE("common/page/palette.css") DLB_FILE("report.css"))
-DLB_EMBED(dlb_report_js, DLB_EMBEDDED_FILE("common/page/dom.js") DLB_FILE("words.js") DLB_FILE("timeline.js")
-                             DLB_FILE("curve.js") DLB_FILE("tables.js") DLB_FILE("app.js"))
+DLB_EMBED(dlb_report_js,
+          DLB_EMBEDDED_FILE("common/page/dom.js") DLB_FILE("words.js") DLB_FILE("timeline.js")
+              DLB_FILE("curve.js") DLB_FILE("tables.js") DLB_FILE("chat.js") DLB_FILE("app.js"))
 
 namespace dlb::loadgen {
 namespace {
@@ -92,6 +93,12 @@ std::string report_html(const RunResult& result, std::string_view report_json) {
   curve_json(json, "message", message.latency_us);
   if (message.intended_us.count() > 0) curve_json(json, "message_intended", message.intended_us);
   curve_json(json, "feed", result.total.of(OperationClass::Feed).latency_us);
+  if (result.chat) {
+    curve_json(json, "fanout", result.chat->fanout_us);
+    curve_json(json, "after_ack", result.chat->delivery_us);
+    curve_json(json, "catch_up", result.chat->catch_up_us);
+    curve_json(json, "join", result.chat->join_us);
+  }
   json.end_object().end_object();
   std::string page = page_without_data();
   insert_behind(page, kDataMark, inside_script(data));

@@ -17,8 +17,9 @@ function showHead(report) {
   if (report.failures.length) say("FAILED", "bad");
   if (report.exit_code === 0) say("passed", "good");
   if (report.verdict) say(report.verdict.promotable ? "PROMOTABLE" : "NOT PROMOTABLE", report.verdict.promotable ? "good" : "bad");
-  const load = config.profile ? `${config.profile}, ${report.stages.length} stages` : several ? `${report.stages.length} stages` : `${Words.count(config.users)} users${config.rate > 0 ? `, ${Words.number(config.rate)} a second` : ""}`;
-  byId("facts").textContent = [config.profile === "chat" ? config.wss_url : config.url.join(", "), load, `seed ${config.seed}`, report.started.replace("T", " ").replace(/\.\d+.*$/, " UTC")].join(" · ");
+  const crowd = `${Words.count(config.users)} users${config.rate > 0 ? `, ${Words.number(config.rate)} a second` : ""}`;
+  const load = onlyChat(report) ? `chat, ${crowd}` : config.profile ? `${config.profile}, ${report.stages.length} stages` : several ? `${report.stages.length} stages` : crowd;
+  byId("facts").textContent = [onlyChat(report) ? config.wss_url.replaceAll(",", ", ") : config.url.join(", "), load, `seed ${config.seed}`, report.started.replace("T", " ").replace(/\.\d+.*$/, " UTC")].join(" · ");
   const reasons = [...report.failures, ...report.invalid.map(one => `INVALID: ${one}`), ...(report.verdict?.reasons ?? []).map(one => `not promotable: ${one}`)];
   byId("reasons").hidden = reasons.length === 0;
   const items = reasons.map(reason => element("li", {}, reason)), rest = items.splice(kReasonsShown);
@@ -48,7 +49,7 @@ function showTime(report) {
   const latency = seriesLines(report, [["p50", series[`${prefix}p50_ms`]], ["p95", series[`${prefix}p95_ms`]], ["p99", series[`${prefix}p99_ms`]],
     ...series.intended_p99_ms ? [["p99 intended", series.intended_p99_ms]] : []]);
   const scale = Scale.latency(values(latency));
-  time.add({name: "Response time", note: `of ${feedOnly ? "feeds" : "messages"}${scale.log ? ", logarithmic" : ""}`, lines: latency, format: Words.ms, scale, height: 170});
+  time.add({name: "Response time", note: `of ${onlyChat(report) ? "messages, to the acknowledgement" : feedOnly ? "feeds" : "messages"}${scale.log ? ", logarithmic" : ""}`, lines: latency, format: Words.ms, scale, height: 170});
 
   const rates = seriesLines(report, [["ok", series.ok, rate], ...series.intended_p99_ms ? [["planned", series.planned, rate]] : []]);
   time.add({name: "Operations a second", lines: rates, format: Words.number, scale: Scale.linear(most(rates))});
@@ -71,10 +72,11 @@ function showTime(report) {
   time.draw();
 }
 
-function showCurve(data) {
+function showCurve({report, curves}) {
   const names = {message: "message", message_intended: "message, from the intended time", feed: "feed"};
-  const lines = Object.entries(data.curves).filter(([, points]) => points.length > 1).map(([key, points]) => ({name: names[key] ?? key, points}));
-  if (lines.length) new Curve(byId("curve"), byId("curve-legend"), lines).draw();
+  if (onlyChat(report)) byId("curve-note").textContent = "messages, to the acknowledgement";
+  const lines = Object.entries(names).filter(([key]) => (curves[key] ?? []).length > 1).map(([key, name]) => ({name, points: curves[key]}));
+  if (lines.length) new Curve(byId("curve"), byId("curve-legend"), lines, "Latency by percentile").draw();
   else byId("curve").textContent = "No operation succeeded.";
 }
 
@@ -82,6 +84,7 @@ const data = JSON.parse(byId("data").textContent);
 showHead(data.report);
 showTiles(data.report);
 showTime(data.report);
+showChat(data);
 showCurve(data);
 showShares(data.report);
 showErrors(data.report);

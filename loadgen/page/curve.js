@@ -5,18 +5,19 @@ class Curve {
   static kRight = 14;
   static kHeight = 260;
 
-  // lines: [{name, points: [[percent, ms], …]}], percents rising to 100.
-  constructor(box, legend, lines) {
+  // lines: [{name, points: [[percent, ms], …]}], percents rising to 100; title: for who can't see it.
+  constructor(box, legend, lines, title) {
     this.box = box;
     this.lines = lines.map((line, i) => {
       const look = `c${i % 6 + 1} d${i % 4 + 1}`, value = element("b");
       legend.append(element("li", {}, element("i", {class: `key ${look}`}), `${line.name} `, value));
       return {...line, value, path: drawing("path", {class: `line ${look}`})};
     });
-    this.scale = Scale.latency(lines.flatMap(line => line.points.map(point => point[1])));
+    // The points gather at the far end: half of the operations are under the first line's p50.
+    this.scale = Scale.latency(lines.flatMap(line => line.points.map(point => point[1])), lines[0].points.find(point => point[0] >= 50)?.[1]);
     // As far out as the most numerous kind reaches.
     this.far = Math.max(2, ...lines.map(line => Curve.nines(line.points.at(-2)?.[0] ?? 0)));
-    this.svg = drawing("svg", {role: "img", "aria-label": "Latency by percentile"});
+    this.svg = drawing("svg", {role: "img", "aria-label": title});
     this.back = drawing("g", {class: "grid"});
     this.cursor = drawing("line", {class: "cursor", visibility: "hidden"});
     this.at = drawing("text", {"text-anchor": "middle", visibility: "hidden"});

@@ -46,11 +46,13 @@ function showTiles(report) {
     const {lost = null, found = null, duplicated = 0} = report.verification.feed;
     tiles.push(tile("lost messages", Words.count(lost), `${Words.count(found)} found, ${Words.count(duplicated)} double`, lost !== 0 || duplicated ? "bad" : null));
   }
-  tiles.push(tile("generator", Words.percent(100 * report.generator.cpu_share), "of a core", report.invalid.length ? "bad" : null));
+  tiles.push(...chatTiles(report), tile("generator", Words.percent(100 * report.generator.cpu_share), "of a core", report.invalid.length ? "bad" : null));
   byId("tiles").replaceChildren(...tiles);
 }
 
 function showShares(report) {
+  // The chat's servers don't say who they are.
+  for (const id of ["shares-caption", "shares-part"]) byId(id).hidden = onlyChat(report) && report.backends.length === 0;
   const whole = report.backends.reduce((sum, backend) => sum + backend.responses, 0);
   const bar = share => {
     const made = element("span", {class: "bar", title: `${(100 * share).toFixed(1)} %`});
@@ -72,7 +74,9 @@ function showErrors(report) {
   }
   for (const [name, count] of Object.entries(errnos)) rows.push({off: true, cells: [name, Words.count(count), "", "", ""]});
   if (rows.length === 0) rows.push({off: true, cells: ["none", "0", "", "0", "0"]});
-  fillTable("errors", [{name: "what"}, {name: "operations"}, {name: "of the plan"}, {name: "messages"}, {name: "feeds"}], rows);
+  const names = ["what", "operations", "of the plan", ...onlyChat(report) ? [] : ["messages", "feeds"]];
+  for (const row of rows) row.cells.length = names.length;
+  fillTable("errors", names.map(name => ({name})), rows);
 }
 
 function showStages(report) {
@@ -125,7 +129,7 @@ function showFeeds(report) {
 
 function showConfig(report) {
   const text = value => Array.isArray(value) ? value.join(", ") : typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "");
-  const facts = [["program", report.program], ["started", report.started], ["exit code", report.exit_code], ...Object.entries(report.config).filter(([name]) => name !== "users" || !report.config.profile)];
+  const facts = [["program", report.program], ["started", report.started], ["exit code", report.exit_code], ...Object.entries(report.config).filter(([name]) => name !== "users" || !report.config.profile || onlyChat(report))];
   byId("config").replaceChildren(...facts.filter(([, value]) => text(value) !== "").map(([name, value]) =>
     element("div", {}, element("dt", {}, name), element("dd", {}, text(value)))));
 }

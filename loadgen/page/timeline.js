@@ -26,11 +26,12 @@ const Scale = {
   },
 
   // A latency's: logarithmic when it spans so much that the small ones would be a flat line.
-  latency(values) {
+  // `middle`: what most of them are about, else their median.
+  latency(values, middle = null) {
     const shown = values.filter(value => known(value) && value > 0).sort((a, b) => a - b);
     if (shown.length === 0) return {...Scale.linear(1), log: false};
-    const most = shown.at(-1), middle = shown[shown.length >> 1];
-    return most > 40 * middle ? {...Scale.log(shown[0], most), log: true} : {...Scale.linear(most), log: false};
+    const most = shown.at(-1);
+    return most > 40 * (middle || shown[shown.length >> 1]) ? {...Scale.log(shown[0], most), log: true} : {...Scale.linear(most), log: false};
   },
 };
 

@@ -4,6 +4,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "test/support/catch.h"
@@ -210,6 +211,33 @@ TEST_CASE("the page has the report in it as data that ends no script, and lets n
   CHECK(double(curve.at(curve.size() - 1).at(0)) == 100);
   CHECK(double(curve.at(curve.size() - 1).at(1)) == 20);
   CHECK(simdjson::dom::array(root["curves"]["feed"]).size() == 0);
+}
+
+TEST_CASE("the page has the chat's curves with a chat only, each from its own times") {
+  const auto curves = [](const RunResult& result) {
+    const std::string page = report_html(result, report_json(result));
+    const std::size_t from = page.find("\"curves\":");
+    REQUIRE(from != std::string::npos);
+    return page.substr(from + 9, page.find("</script>", from) - from - 10);
+  };
+  OpenRun run;
+  CHECK(curves(run.result).find("fanout") == std::string::npos);
+  run.result.chat = std::make_unique<ChatResult>();
+  for (int i = 0; i < 100; ++i) run.result.chat->fanout_us.record(5'000);
+  run.result.chat->delivery_us.record(3'000);
+  run.result.chat->join_us.record(9'000);
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  REQUIRE(parser.parse(curves(run.result)).get(root) == simdjson::SUCCESS);
+  const auto last = [&](const char* name) {
+    const simdjson::dom::array points = root[name];
+    return points.size() == 0 ? 0 : double(points.at(points.size() - 1).at(1));
+  };
+  CHECK(simdjson::dom::array(root["fanout"]).size() > 10);
+  CHECK(last("fanout") == Approx(5).epsilon(0.01));
+  CHECK(last("after_ack") == Approx(3).epsilon(0.01));
+  CHECK(last("join") == Approx(9).epsilon(0.01));
+  CHECK(last("catch_up") == 0);
 }
 
 TEST_CASE("rows of the files that runs share have the columns of their headers") {
