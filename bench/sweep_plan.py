@@ -156,7 +156,7 @@ def verdict_words(comparison):
     if not comparison["judged"]:
         return "not judged: too few runs"
     if comparison["verdict"] == "not judged":
-        return "not judged: a side stood still"
+        return "not judged: a side stood still or was wrong"
     words = [f"{figure['name']} {figure['verdict']} ({change_words(figure)})" for figure in comparison["figures"]
              if figure["verdict"] in ("better", "worse")]
     return "; ".join(words) if words else "no difference"

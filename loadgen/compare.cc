@@ -5,31 +5,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
+
+#include "loadgen/compare_chat.h"
+#include "loadgen/compare_parts.h"
 
 namespace dlb::loadgen {
 namespace {
 
 using Runs = std::span<const ComparedRun>;
 
-constexpr std::string_view kPercentiles[] = {"p50", "p95", "p99"};
-constexpr double kBeyondShare[] = {0.5, 0.05, 0.01};  // of the operations
-constexpr std::size_t kPercentileCount = std::size(kPercentiles);
+constexpr std::size_t kPercentileCount = kComparedPercentiles.size();
 constexpr double kGapShare = 0.05;  // of the seconds
-
-template <class Of>
-std::vector<double> values_of(Runs runs, Of&& of) {
-  std::vector<double> values;
-  for (const ComparedRun& run : runs) values.push_back(of(run));
-  return values;
-}
-
-double geometric_mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += std::log(value);
-  return std::exp(sum / static_cast<double>(values.size()));
-}
+constexpr std::string_view kStoodStill = "a side stood still, and the figures can't tell how much that is";
+constexpr std::string_view kChatApart =
+    "what could be judged is the same, and the chat's figures, which could not, are apart";
+constexpr std::string_view kBothWrong = "a side that is not right is never the same or better";
 
 std::vector<ErrorCount> error_counts(Runs runs) {
   std::vector<ErrorCount> counts;
@@ -96,8 +89,11 @@ class Comparer {
     add_latency("feed", &ComparedRun::feed);
     add_latency("message intended", &ComparedRun::message_intended);
     add_latency("feed intended", &ComparedRun::feed_intended);
+    ChatComparison chat = compare_chats(a_, b_, settings_);
+    for (FigureVerdict& figure : chat.figures) add(std::move(figure));
     judge();
     add_verification();
+    add_chat(std::move(chat));
     conclude();
     warn();
     return std::move(result_);
@@ -147,18 +143,25 @@ class Comparer {
       const bool b_still = stood_still(b, a);
       if (i == 0 && a_still) hide_seconds(name, "A", a);
       if (i == 0 && b_still) hide_seconds(name, "B", b);
-      add({fmt::format("{} {} a second", name, kPercentiles[i]), "ms", false, false, geometric_mean(a.values),
-           geometric_mean(b.values), compare_series(a.values, b.values, true, series_settings()), 1,
+      add({fmt::format("{} {} a second", name, kComparedPercentiles[i]),
+           "ms",
+           false,
+           false,
+           geometric_mean(a.values),
+           geometric_mean(b.values),
+           compare_series(a.values, b.values, true, series_settings()),
+           1,
            Verdict::NotJudged,
            a_still   ? Verdict::Better
            : b_still ? Verdict::Worse
-                     : Verdict::NotJudged});
+                     : Verdict::NotJudged,
+           {}});
     }
   }
 
   // Something that the figures do not show: they may say that a side is worse, not that both are the same.
   void hide(std::string warning) {
-    hidden_ = true;
+    hidden_ = kStoodStill;
     result_.warnings.push_back(std::move(warning));
   }
   void hide_seconds(std::string_view name, std::string_view side, const WholeSeconds& seconds) {
@@ -178,7 +181,7 @@ class Comparer {
       const auto of = [latency, i](const ComparedRun& run) { return (run.*latency).ms[i]; };
       const auto a = values_of(a_, of);
       const auto b = values_of(b_, of);
-      add({fmt::format("{} {}", name, kPercentiles[i]), "ms", false, false, geometric_mean(a),
+      add({fmt::format("{} {}", name, kComparedPercentiles[i]), "ms", false, false, geometric_mean(a),
            geometric_mean(b),
            enough ? compare_runs(a, b, settings_.confidence, settings_.run_spread) : Estimate{}});
     }
@@ -225,8 +228,23 @@ class Comparer {
     if (a == 0 && b == 0) return;
     FigureVerdict figure{"not verified", "of runs", false, true, a, b, {}};
     figure.estimate.value = b - a;
-    figure.verdict = b > a ? Verdict::Worse : b < a ? Verdict::Better : Verdict::Same;
-    result_.figures.push_back(figure);
+    figure.verdict = verdict_on_wrong(a, b);
+    add_wrong(std::move(figure));
+  }
+
+  void add_chat(ChatComparison chat) {
+    result_.chat = chat.sides;
+    result_.chat_reason = std::move(chat.reason);
+    for (FigureVerdict& fact : chat.faults) result_.figures.push_back(std::move(fact));
+    if (chat.wrong) add_wrong(std::move(*chat.wrong));
+    std::ranges::move(chat.warnings, std::back_inserter(result_.warnings));
+    if (chat.open && hidden_.empty()) hidden_ = kChatApart;
+  }
+
+  // Of whole runs that are not right.
+  void add_wrong(FigureVerdict fact) {
+    wrong_.push_back(fact.verdict);
+    result_.figures.push_back(std::move(fact));
   }
 
   void conclude() {
@@ -236,11 +254,21 @@ class Comparer {
     };
     const bool better = any(Verdict::Better);
     const bool worse = any(Verdict::Worse);
-    result_.overall = better && worse                  ? Verdict::Mixed
-                      : worse                          ? Verdict::Worse
-                      : better                         ? Verdict::Better
-                      : result_.judged == 0 || hidden_ ? Verdict::NotJudged
-                                                       : Verdict::Same;
+    result_.overall = better && worse                           ? Verdict::Mixed
+                      : worse                                   ? Verdict::Worse
+                      : better                                  ? Verdict::Better
+                      : result_.judged == 0 || !hidden_.empty() ? Verdict::NotJudged
+                                                                : Verdict::Same;
+    result_.undecided = hidden_;
+    const auto any_wrong = [&](Verdict verdict) {
+      return std::ranges::find(wrong_, verdict) != wrong_.end();
+    };
+    if (any_wrong(Verdict::Worse) && !any_wrong(Verdict::Better)) {
+      result_.overall = Verdict::Worse;
+    } else if (any_wrong(Verdict::NotJudged) && !worse) {
+      result_.overall = Verdict::NotJudged;
+      result_.undecided = kBothWrong;
+    }
   }
 
   void warn() {
@@ -282,7 +310,8 @@ class Comparer {
   Runs a_, b_;
   const CompareSettings& settings_;
   CompareResult result_;
-  bool hidden_ = false;  // by hide()
+  std::string_view hidden_;     // why "the same" can't be said
+  std::vector<Verdict> wrong_;  // of feed and chat, where a run of either side is not right
 };
 
 }  // namespace

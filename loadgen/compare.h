@@ -3,16 +3,17 @@
 //
 //   several runs a side   throughput, errors, and p50, p95, p99 of messages and of feeds, service latency and
 //                         from the intended time
-//                         (those with at least kLeastBeyond operations beyond them in each run)
+//                         (those with at least kLeastBeyond operations beyond them in each run); of the
+//                         chat: deliveries, fan-out, what subscribers got wrong (compare_chat.h)
 //   one run a side        the same by the seconds of `series`: p50 and so on of each second; the whole run's
-//                         percentiles are shown without a verdict
+//                         percentiles and the chat's figures are shown without a verdict
 //
 // Seconds without an answer have no latency: where one side has many more of them than the other, its
 // latencies are those of its good seconds, and can only be called worse.
 //
 // A figure is better or worse when its p, corrected for all figures that are judged (Holm), is under
-// 1 - confidence and the ratio is further from 1 than `min_change`. A run that is not verified is a fact and
-// needs no statistics.
+// 1 - confidence and the ratio is further from 1 than `min_change`. A run that is not verified, in its feed
+// or its chat, is a fact and needs no statistics: B is worse, however fast, and never the same or better.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +32,10 @@ namespace dlb::loadgen {
 enum class Verdict : std::uint8_t { Same, Better, Worse, NotJudged, Mixed };
 std::string_view verdict_name(Verdict verdict);  // `same`; of Mixed `mixed`
 
+// Whose reports have figures of the chat: no run's, each run's, or only some of them, so that it is not
+// compared.
+enum class ChatSides : std::uint8_t { None, Both, Some };
+
 struct FigureVerdict {
   std::string name;       // `throughput`, `message p99`, `errors`
   std::string_view unit;  // "/s", "ms", "%", "of runs"
@@ -40,7 +45,8 @@ struct FigureVerdict {
   Estimate estimate;
   double adjusted_p = 1;
   Verdict verdict = Verdict::NotJudged;
-  Verdict only = Verdict::NotJudged;  // where a side stood still: all that the others of its seconds can say
+  Verdict only = Verdict::NotJudged;  // where a side stood still or is wrong: all that its figures can say
+  std::string reason{};               // of NotJudged; may be empty
 };
 
 // Of how many operations a percentile of a run must tell: the p99 of 200 is its second largest value.
@@ -57,10 +63,13 @@ struct CompareSettings {
 
 struct CompareResult {
   std::vector<FigureVerdict> figures;
-  // NotJudged: nothing could be judged, or what could is the same beside figures that hide a stall.
+  // NotJudged: nothing could be judged, or what could can't be the last word, as `undecided` says.
   Verdict overall = Verdict::NotJudged;
+  std::string_view undecided;
   std::size_t judged = 0;
-  bool by_seconds = false;            // one run a side
+  bool by_seconds = false;  // one run a side
+  ChatSides chat = ChatSides::None;
+  std::string chat_reason;            // with Some
   std::vector<std::string> warnings;  // what differs besides what is compared, and what was let pass
 };
 

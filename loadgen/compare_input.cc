@@ -87,6 +87,23 @@ RunSeries series_of(const object& root) {
   return series;
 }
 
+RunChat chat_of(const object& found) {
+  RunChat chat;
+  if (found["passed"].get(chat.passed) != simdjson::SUCCESS) chat.passed = false;
+  chat.accepted = count_at(found, "accepted");
+  chat.deliveries = number_at(found, "deliveries_per_second");
+  chat.fanout = latency_at(found, "fanout_ms");
+  chat.missed = count_at(found, "missed");
+  chat.duplicated = count_at(found, "duplicated");
+  chat.reordered = count_at(found, "reordered");
+  chat.altered = count_at(found, "altered");
+  chat.phantom = count_at(found, "phantom");
+  chat.contradicted = count_at(found, "contradicted");
+  chat.resets = count_at(found, "resets");
+  chat.unsettled = count_at(found, "unsettled");
+  return chat;
+}
+
 void read_operations(const object& operations, ComparedRun& run) {
   run.throughput = number_at(operations, "throughput_per_second");
   run.done = count_at(operations, "done");
@@ -136,6 +153,7 @@ Result<ComparedRun> read_compared_run(std::string_view json, std::string name) {
     bool passed = false;
     if (part["passed"].get(passed) == simdjson::SUCCESS) run.verified = passed;
   }
+  if (root["chat"].get(part) == simdjson::SUCCESS) run.chat = chat_of(part);
   read_operations(operations, run);
   run.series = series_of(root);
   return run;

@@ -29,6 +29,16 @@ struct RunSeries {
   Percentiles message, feed, message_intended;
 };
 
+// Of the users of the chat; rows are summed over them.
+struct RunChat {
+  bool passed = false;         // nothing below is wrong, and everybody was there at the end
+  std::uint64_t accepted = 0;  // messages of the run
+  double deliveries = 0;       // of them, a second
+  RunLatency fanout;           // `count` receipts
+  std::uint64_t missed = 0, duplicated = 0, reordered = 0, altered = 0, phantom = 0;
+  std::uint64_t contradicted = 0, resets = 0, unsettled = 0;
+};
+
 struct ComparedRun {
   std::string name;  // as the user gave it
   std::int64_t schema = 0;
@@ -42,6 +52,7 @@ struct ComparedRun {
   RunLatency message, feed, message_intended, feed_intended;
   RunSeries series;              // empty where the report has none
   std::optional<bool> verified;  // nothing: not asked for
+  std::optional<RunChat> chat;   // nothing: it had no users of the chat
 };
 
 // The error says what is missing. The schema is not judged.

@@ -1,7 +1,11 @@
 // What `loadgen compare` prints, for people and as JSON. Pure.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "common/json_writer.h"
 #include "loadgen/compare.h"
@@ -18,6 +22,7 @@ std::string short_number(double value) {
 }
 
 std::string value_text(const FigureVerdict& figure, double value) {
+  if (figure.unit == "a run" && value == std::floor(value)) return fmt::format("{:.0f} a run", value);
   return short_number(value) + (figure.unit == "/s" ? "" : " ") + std::string(figure.unit);
 }
 
@@ -49,10 +54,28 @@ std::string conclusion(const CompareResult& result) {
       return "B is better in some figures and worse in others";
     default:
       return result.overall == Verdict::Same ? "no difference"
-             : result.judged == 0
-                 ? "nothing could be judged"
-                 : "no verdict: a side stood still, and the figures can't tell how much that is";
+             : result.judged == 0            ? "nothing could be judged"
+                                             : "no verdict: " + std::string(result.undecided);
   }
+}
+
+// Each reason with the figures that it keeps from a verdict.
+std::string reasons_text(const CompareResult& result) {
+  std::vector<std::pair<std::string_view, std::string>> reasons;
+  for (const FigureVerdict& figure : result.figures) {
+    if (figure.verdict != Verdict::NotJudged || figure.reason.empty()) continue;
+    const auto known =
+        std::ranges::find_if(reasons, [&](const auto& one) { return one.first == figure.reason; });
+    if (known == reasons.end()) {
+      reasons.emplace_back(figure.reason, figure.name);
+    } else {
+      known->second += ", " + figure.name;
+    }
+  }
+  std::string text;
+  for (const auto& [reason, names] : reasons)
+    text += fmt::format("  note: {} not judged: {}\n", names, reason);
+  return text;
 }
 
 std::string side_text(std::span<const ComparedRun> runs) {
@@ -98,6 +121,7 @@ std::string compare_text(const CompareResult& result, std::span<const ComparedRu
         settings.comparisons > 1 ? fmt::format(" in {} comparisons", settings.comparisons) : "",
         settings.min_change * 100);
   }
+  text += reasons_text(result);
   for (const std::string& warning : result.warnings) fmt::format_to(out, "  note: {}\n", warning);
   if (result.by_seconds && result.judged > 0) {
     fmt::format_to(
@@ -130,9 +154,19 @@ std::string compare_json(const CompareResult& result, std::span<const ComparedRu
     } else {
       json.null();
     }
-    json.field("verdict", verdict_name(figure.verdict)).end_object();
+    json.field("verdict", verdict_name(figure.verdict));
+    if (figure.verdict == Verdict::NotJudged && !figure.reason.empty()) json.field("reason", figure.reason);
+    json.end_object();
   }
-  json.end_array().key("warnings").begin_array();
+  json.end_array().key("chat");
+  if (result.chat == ChatSides::None) {
+    json.null();
+  } else {
+    json.begin_object().field("compared", result.chat == ChatSides::Both);
+    if (!result.chat_reason.empty()) json.field("reason", result.chat_reason);
+    json.end_object();
+  }
+  json.key("warnings").begin_array();
   for (const std::string& warning : result.warnings) json.value(warning);
   json.end_array().end_object();
   text += '\n';

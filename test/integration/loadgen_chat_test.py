@@ -60,6 +60,7 @@ class ChatRun(Case):
     def test_of_all(self):
         """One scene, since starting it costs more than what is done in it."""
         self.planted_faults_are_found()
+        self.compared()
         self.profile_chat()
         self.signal_while_signing()
 
@@ -109,6 +110,17 @@ class ChatRun(Case):
         self.assertEqual(code, 3, out + err)
         failed = [check["name"] for check in json.loads(out)["checks"] if check["outcome"] == "fail"]
         self.assertIn("all get a signed message once", failed, out)
+
+    def compared(self):
+        """Of the first two runs the second one's subscribers have missed something."""
+        good, bad = (glob.glob(os.path.join(self.folder, f"results{number}", "*.json"))[0] for number in (1, 2))
+        code, out, err = run([program("loadgen"), "compare", "-force", good, bad])
+        self.assertEqual(code, 3, out + err)
+        self.assertRegex(out, r"chat missed +0 a run +1 a run .* worse")
+        self.assertIn("B is worse", out)
+        self.assertIn("`series` has no seconds of the chat", out)
+        with open(bad.replace(".json", "-report.html"), encoding="utf-8") as file:
+            self.assertIn('"fanout":[[', file.read())
 
     def signal_while_signing(self):
         """A report is there all the same."""
