@@ -1,5 +1,6 @@
 // The values of single options: from text and from the file's values, to text and TOML, and the sentences
-// that say what is wrong with one. Internal to option.cc and option_print.cc; the types stand in option.h.
+// that say what is wrong with one. Internal to option.cc and option_print.cc, but for shortened() and its
+// kin, for whoever quotes what somebody typed; the types stand in option.h.
 #pragma once
 
 #include <span>

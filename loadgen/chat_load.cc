@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/option_value.h"
 #include "loadgen/chat_key.h"
 #include "loadgen/chat_probe.h"
 #include "loadgen/chat_users.h"
@@ -39,20 +40,20 @@ std::size_t chat_sessions(const Options& options) {
 ChatLoad::ChatLoad(const Options& options, RsaPrivateKey key)
     : options_(options), key_(std::move(key)), prefix_(chat_user_prefix("load", key_)) {}
 
-Result<std::unique_ptr<ChatLoad>> ChatLoad::make(const Options& options) {
+Result<std::unique_ptr<ChatLoad>> ChatLoad::make(const Options& options, const LoadedOptions& loaded) {
   auto key = key_of(options.chat_key);
-  if (!key) return Error{"--chat-key: " + key.error().text};
+  if (!key) return loaded.at("chat-key", key.error().text);
   auto load = std::unique_ptr<ChatLoad>(new ChatLoad(options, std::move(*key)));
   bool any_tls = false;
   for (const std::string& text : options.wss_url) {
     auto url = parse_ws_url(text);
-    if (!url) return Error{"--wss-url: " + url.error().text};
+    if (!url) return loaded.at("wss-url", url.error().text);
     any_tls = any_tls || url->tls;
     load->urls_.push_back(std::move(*url));
   }
   if (any_tls) {
     auto tls = TlsContext::client({!options.insecure, options.ca});
-    if (!tls) return Error{"--ca: " + tls.error().text};
+    if (!tls) return loaded.at("ca", tls.error().text);
     load->tls_.emplace(std::move(*tls));
   }
   return load;
@@ -71,7 +72,8 @@ Result<void> ChatLoad::open(EventLoop& loop, Ledger& watched, std::uint64_t seed
   if (!base) return base.error();
   if (options_.profile == "chat") sign(seed, stop);
   watched.watch(&oracle_);
-  return join(seed, *base, stop);
+  if (auto in = join(seed, *base, stop); !in) return Error{option_detail::shortened_middle(in.error().text)};
+  return {};
 }
 
 // The sequence behind which everybody begins: that of the newest row.
@@ -79,7 +81,11 @@ Result<std::int64_t> ChatLoad::find_end(const bool& stop) {
   WsClientTimers timers(*loop_);
   ChatProbe probe({*loop_, timers, tls_ ? &*tls_ : nullptr, key_, "", stop}, prefix_ + "0");
   const auto deadline = [&] { return monotonic_now() + options_.request_timeout; };
-  const auto at = [&](const Error& error) { return Error{urls_.front().url + ": " + error.text}; };
+  // A host that is not found may be of any length.
+  const auto at = [&](const Error& error) {
+    return Error{option_detail::shortened(urls_.front().url) + ": " +
+                 option_detail::shortened_middle(error.text)};
+  };
   if (auto in = probe.join(urls_.front(), -1, deadline()); !in) return at(in.error());
   const auto newest = probe.history(1, 0, deadline());
   if (!newest) return at(newest.error());

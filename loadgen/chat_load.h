@@ -29,8 +29,9 @@ namespace dlb::loadgen {
 
 class ChatLoad final : public FeedRowUser {
  public:
-  // Key, certificates and urls; may take a second for a new key.
-  static Result<std::unique_ptr<ChatLoad>> make(const Options& options);
+  // Key, certificates and urls; may take a second for a new key. `loaded` says where the options came from:
+  // the error names that.
+  static Result<std::unique_ptr<ChatLoad>> make(const Options& options, const LoadedOptions& loaded = {});
 
   // `watched`: the ledger whose messages are looked for. The error: nobody answers, or not everybody could
   // get in.

@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   auto verify_targets = targets_of(options.verify_urls);
   if (!verify_targets) return usage_error(loaded->at("verify-urls", verify_targets.error().text).text);
   const bool leaderboard = dlb::loadgen::plan_of(options, 0).leaderboard;
-  auto sampler_plan = dlb::loadgen::sampler_plan(options, *targets, *verify_targets, leaderboard);
+  auto sampler_plan = dlb::loadgen::sampler_plan(options, *targets, *verify_targets, leaderboard, *loaded);
   if (!sampler_plan) return usage_error(sampler_plan.error().text);
   const auto users = static_cast<std::uint64_t>(dlb::loadgen::plan_of(options, 0).users_max());
   const auto held = static_cast<std::uint64_t>(options.held_new_connections);
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
 
   std::unique_ptr<dlb::loadgen::ChatLoad> chat;
   if (dlb::loadgen::chat_sessions(options) > 0) {
-    auto made = dlb::loadgen::ChatLoad::make(options);
+    auto made = dlb::loadgen::ChatLoad::make(options, *loaded);
     if (!made) return usage_error(made.error().text);
     chat = std::move(*made);
   }

@@ -12,7 +12,8 @@ constexpr Duration kLeaderboardPatience = std::chrono::seconds(3);
 }  // namespace
 
 Result<SamplerPlan> sampler_plan(const Options& options, const std::vector<Target>& targets,
-                                 const std::vector<Target>& verify_targets, bool leaderboard) {
+                                 const std::vector<Target>& verify_targets, bool leaderboard,
+                                 const LoadedOptions& loaded) {
   SamplerPlan plan;
   plan.interval = options.metrics_interval;
   plan.patience = leaderboard ? kLeaderboardPatience : kPatience;
@@ -20,10 +21,10 @@ Result<SamplerPlan> sampler_plan(const Options& options, const std::vector<Targe
   for (const std::string& text : options.system_urls) {
     const std::size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos) {
-      return Error{"system-urls: \"" + text + "\": NAME=URL is expected"};
+      return loaded.at("system-urls", "\"" + text + "\": NAME=URL is expected");
     }
     auto target = parse_target(std::string_view(text).substr(equals + 1));
-    if (!target) return Error{"system-urls: " + target.error().text};
+    if (!target) return loaded.at("system-urls", target.error().text);
     plan.backends.push_back({text.substr(0, equals), std::move(*target)});
   }
   if (options.lb_url == "none" || (options.lb_url.empty() && !options.sample_first_url)) {
@@ -32,7 +33,7 @@ Result<SamplerPlan> sampler_plan(const Options& options, const std::vector<Targe
     plan.balancer = targets.front();
   } else {
     auto target = parse_target(options.lb_url);
-    if (!target) return Error{"lb-url: " + target.error().text};
+    if (!target) return loaded.at("lb-url", target.error().text);
     plan.balancer = std::move(*target);
   }
   return plan;

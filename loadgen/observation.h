@@ -17,9 +17,11 @@
 
 namespace dlb::loadgen {
 
-// Whom a run asks, by its options. Looks host names up: at start-up only.
+// Whom a run asks, by its options. Looks host names up: at start-up only. `loaded` says where they came from:
+// the error names that.
 Result<SamplerPlan> sampler_plan(const Options& options, const std::vector<Target>& targets,
-                                 const std::vector<Target>& verify_targets, bool leaderboard);
+                                 const std::vector<Target>& verify_targets, bool leaderboard,
+                                 const LoadedOptions& loaded = {});
 
 class Observation final : public RecorderHook {
  public:

@@ -348,6 +348,15 @@ Result<void> finish_thresholds(const LoadedOptions& loaded, Options& options) {
   return {};
 }
 
+// The chat's users say nothing to the default url, so nobody has named a feed that could be read.
+Result<void> finish_chat_feed(const LoadedOptions& loaded, const Options& options) {
+  if (!options.chat || !options.verify_feed || loaded.given("url")) return {};
+  const std::string_view asked = !options.verify_urls.empty()  ? "verify-urls"
+                                 : loaded.given("verify-feed") ? "verify-feed"
+                                                               : "fail";
+  return loaded.at(asked, "reads a feed, and with profile chat -url must say where one is");
+}
+
 }  // namespace
 
 Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
@@ -386,6 +395,7 @@ Result<void> finish_options(const LoadedOptions& loaded, Options& options) {
     options.mode = ConnectionMode::FreshStage;
   if (auto finished = finish_traffic(loaded, options); !finished) return finished;
   if (auto finished = finish_thresholds(loaded, options); !finished) return finished;
+  if (auto finished = finish_chat_feed(loaded, options); !finished) return finished;
   auto limit = parse_error_limit(options.max_errors);
   if (!limit) return loaded.at("max-errors", limit.error().text);
   options.error_limit = *limit;

@@ -324,5 +324,69 @@ TEST_CASE("options of chat users") {
   CHECK(finish({"-wss-url", "wss://a", "-subscribers", "4", "-fail", "p99(fanout)<1s"}, beside).empty());
 }
 
+TEST_CASE("the chat profile reads a feed only where a url was given") {
+  const auto error = [](std::vector<const char*> more) {
+    more.insert(more.begin(), {"-profile", "chat", "-wss-url", "wss://a"});
+    Options options;
+    return finish(more, options);
+  };
+  constexpr std::string_view kWhy = ": reads a feed, and with profile chat -url must say where one is";
+  CHECK(error({"-verify-feed"}) == "--verify-feed" + std::string(kWhy));
+  CHECK(error({"-verify-urls", "http://127.0.0.1:1"}) == "--verify-urls" + std::string(kWhy));
+  CHECK(error({"-fail", "lost==0"}) == "--fail" + std::string(kWhy));
+  CHECK(error({"-fail", "missed==0"}).empty());
+  CHECK(error({"-verify-feed", "-url", "http://127.0.0.1:8080"}).empty());
+  CHECK(error({"-verify-urls", "http://127.0.0.1:1", "-url", "http://127.0.0.1:2"}).empty());
+}
+
+TEST_CASE("urls of any length are cut where an error shows them, and the option is named") {
+  const std::string many(5000, 'x');
+  const auto check = [](const std::string& error, std::string_view begin, std::string_view end) {
+    INFO(error);
+    CHECK(error.size() < 600);
+    CHECK(error.starts_with(begin));
+    CHECK(error.ends_with(end));
+  };
+  Options options;
+  options.profile = "chat";
+  options.wss_url = {"ftp://" + many};
+  const auto no_chat = ChatLoad::make(options);
+  REQUIRE_FALSE(no_chat);
+  check(no_chat.error().text, "wss-url: url \"ftp://xx", "wss://HOST[:PORT][/PATH] is expected, or ws://…");
+  options.wss_url = {"ws://127.0.0.1:0" + many};  // what stands behind the scheme is looked at later
+  auto load = ChatLoad::make(options);
+  REQUIRE(load);
+  EventLoop loop;
+  Ledger ledger;
+  const bool stop = false;
+  const auto opened = (*load)->open(loop, ledger, 1, stop);
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().text.size() < 700);
+  CHECK(opened.error().text.starts_with("ws://127.0.0.1:0xx"));
+
+  const std::vector<Target> targets = {*parse_target("http://127.0.0.1:1")};
+  const auto plan_error = [&](Options of) {
+    const auto plan = sampler_plan(of, targets, {}, false);
+    return plan ? std::string() : plan.error().text;
+  };
+  Options wrong;
+  wrong.lb_url = "ftp://" + many;
+  check(plan_error(wrong), "lb-url: url \"ftp://xx", "only http:// and https:// can be loaded");
+  wrong = {};
+  wrong.system_urls = {many};
+  check(plan_error(wrong), "system-urls: \"xxx", "\": NAME=URL is expected");
+  wrong.system_urls = {"sys2=ftp://" + many};
+  check(plan_error(wrong), "system-urls: url \"ftp://xx", "only http:// and https:// can be loaded");
+  const char* const flags[] = {"loadgen", "-lb-url", "x"};
+  const char* const environment[] = {nullptr};
+  Options given;
+  const auto loaded = load_options(kOptionTable, given, 3, flags, environment);
+  REQUIRE(loaded);
+  given.lb_url = "ftp://" + many;
+  const auto named = sampler_plan(given, targets, {}, false, *loaded);
+  REQUIRE_FALSE(named);
+  check(named.error().text, "--lb-url: url ", "can be loaded");
+}
+
 }  // namespace
 }  // namespace dlb::loadgen
