@@ -1,6 +1,7 @@
 // pick_cost: what one pick and its release cost by policy and number of backends, in nanoseconds, through the
-// Router as one worker calls it: `least_conn` by its heap, all others by a look at every backend. Below them
-// the heap and a scan alone, over plain counts. Medians of interleaved rounds: quote ratios, not times.
+// Router as one worker calls it: `least_conn` by its heap, `random_two` and `prequal` by those that they
+// draw, all others by a look at every backend. Below them the heap and a scan alone, over plain counts.
+// Medians of interleaved rounds: quote ratios, not times.
 //
 //   make pick_cost && bench/pick_cost [ROUNDS]
 #include <algorithm>
@@ -19,7 +20,7 @@
 namespace dlb::bench {
 namespace {
 
-constexpr std::size_t kSizes[] = {3, 10, 64, 1000, 10'000};
+constexpr std::size_t kSizes[] = {3, 10, 30, 64, 300, 1000, 10'000};
 
 struct Subject {
   std::string name;

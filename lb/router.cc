@@ -1,4 +1,6 @@
 // How a pick becomes a reservation: view → choose() → compare-and-swap, again when another worker was faster.
+// By a heap, by few that are drawn, or by a look at all: one file, since all three begin with the same view
+// and end with the same reservation.
 //
 // The connection is reserved before the slot, so that a slot is never taken and given back: a taken slot
 // always belongs to an exchange that will end and wake a waiter. A connection is given back only when the
@@ -8,6 +10,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "lb/metrics.h"
@@ -30,6 +33,10 @@ constexpr std::size_t kScanUpTo = 64;
 // that ends, a slot that another worker has freed).
 constexpr Duration kLookAgain = std::chrono::milliseconds(100);
 constexpr Duration kVetoInterval = std::chrono::milliseconds(100);
+// From how many backends for each one to be drawn on it is quicker to draw than to look at all; and how often
+// it is tried for each.
+constexpr std::size_t kDrawFrom = 2;
+constexpr std::size_t kTriesEach = 2;
 // Lost races after which a pick says Full: its caller queues and looks again, so nothing is lost.
 constexpr int kAttemptsMax = 64;
 
@@ -58,6 +65,8 @@ struct Router::Impl {
   bool reserve(Backend& backend, TransportClass transport, TimePoint now) const;
   Choice scan_pick(TransportClass transport, TimePoint now, std::span<const std::uint32_t> excluded);
   std::optional<Choice> heap_pick(TransportClass transport, TimePoint now);
+  std::optional<Choice> drawn_pick(TransportClass transport, TimePoint now,
+                                   std::span<const std::uint32_t> excluded);
   Choice picked(Backend& backend, double score, bool fallback, bool panic);
   void put_in_heap(std::uint32_t index);
   void refresh_heap(TimePoint now);
@@ -66,7 +75,10 @@ struct Router::Impl {
   const BackendSet* backends = nullptr;
   PolicyRules rules;
   std::uint32_t cap = 0, message_limit = 0, feed_limit = 0;
-  std::vector<BackendView> views;    // scratch of scan_pick()
+  // How a pick begins; a scan is what comes when it finds none.
+  enum class Way : std::uint8_t { Scan, Heap, Draw } way = Way::Scan;
+  std::vector<BackendView> views;    // scratch of scan_pick() and drawn_pick()
+  std::vector<std::uint32_t> drawn;  // likewise: whose the first views are
   std::vector<std::uint32_t> order;  // by index: its place in the configuration
   Rng rng;                           // for policies that draw
   TimePoint next_vetoes_at{};        // adaptive
@@ -98,7 +110,11 @@ void Router::Impl::apply(const Options& o, const BackendSet& s) {
   views.resize(s.size());
   heap.reset();
   aside.clear();
+  const std::size_t draw = drawn_by(o.policy_kind);
+  drawn.reserve(draw);
+  way = draw != 0 && s.size() >= draw * kDrawFrom ? Way::Draw : Way::Scan;
   if (o.policy_kind != PolicyKind::LeastConn || (o.workers != 1 && s.size() <= kScanUpTo)) return;
+  way = Way::Heap;
   heap.emplace(s.size());
   aside.reserve(s.size());
   passed_over.reserve(s.size());
@@ -261,6 +277,35 @@ Choice Router::Impl::scan_pick(TransportClass transport, TimePoint now,
   return Choice{.status = PickStatus::Full};
 }
 
+// Backends by chance until as many different ones as the policy wants are eligible. All eligible ones are as
+// likely to be among them, as in the sample of a scan, which comes when too few are found: no bias by either
+// way. Last picks are compared with those drawn and our own: among several workers an exact tie may go to
+// the later one.
+std::optional<Choice> Router::Impl::drawn_pick(TransportClass transport, TimePoint now,
+                                               std::span<const std::uint32_t> excluded) {
+  const std::size_t wanted = drawn_by(rules.kind);
+  std::uint64_t newest = tick;
+  drawn.clear();
+  for (std::size_t tries = wanted * kTriesEach; tries > 0 && drawn.size() < wanted; --tries) {
+    const auto index = static_cast<std::uint32_t>(rng.below(backends->size()));
+    if (std::ranges::find(drawn, index) != drawn.end()) continue;
+    if (std::ranges::find(excluded, index) != excluded.end()) continue;
+    BackendView& view = views[drawn.size()];
+    view = view_of(backends->at(index), transport, now);
+    if (eligible(view, kNoThreshold) != Eligibility::Eligible) continue;
+    newest = std::max(newest, view.last_pick);
+    drawn.push_back(index);
+  }
+  if (drawn.size() < wanted) return std::nullopt;
+  const std::uint32_t best = choose_drawn({views.data(), wanted}, rules.kind);
+  Backend& backend = backends->at(drawn[best]);
+  std::ignore = take_turn(backend, views[best], newest);
+  const double score = score_of(backend, *options, now).total;
+  if (!reserve(backend, transport, now)) return std::nullopt;
+  tick = newest + 1;
+  return picked(backend, score, false, false);
+}
+
 void Router::Impl::put_in_heap(std::uint32_t index) {
   const Backend& backend = backends->at(index);
   heap->put(index, {backend.slots.taken(), std::max(1U, backend.weight.load(std::memory_order_relaxed)),
@@ -315,10 +360,18 @@ Router::~Router() = default;
 void Router::apply(const Options& options, const BackendSet& backends) { impl_->apply(options, backends); }
 
 Choice Router::pick(TransportClass transport, TimePoint now, std::span<const std::uint32_t> excluded) {
-  if (impl_->heap && excluded.empty()) {
-    if (const auto choice = impl_->heap_pick(transport, now)) return *choice;
+  std::optional<Choice> choice;
+  switch (impl_->way) {
+    case Impl::Way::Scan:
+      break;
+    case Impl::Way::Heap:
+      if (excluded.empty()) choice = impl_->heap_pick(transport, now);
+      break;
+    case Impl::Way::Draw:
+      choice = impl_->drawn_pick(transport, now, excluded);
+      break;
   }
-  return impl_->scan_pick(transport, now, excluded);
+  return choice ? *choice : impl_->scan_pick(transport, now, excluded);
 }
 
 bool Router::adopt_slot(std::uint32_t index, TransportClass transport, TimePoint now, Choice& out) {

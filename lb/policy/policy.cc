@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "common/rng.h"
 #include "lb/policy/weighted_turn.h"
@@ -9,7 +10,7 @@
 namespace dlb::lb {
 namespace {
 
-constexpr std::size_t kPrequalDraw = 16;
+constexpr std::size_t kMostDrawn = drawn_by(PolicyKind::Prequal);
 constexpr std::size_t kPrequalPercentile = 84;
 
 // What one more request is likely to wait for there. Without a sample: as the pool. `adaptive` takes nobody
@@ -20,11 +21,6 @@ double latency_cost(const BackendView& view, const PolicyRules& rules) {
   const double usual = std::max(rules.normal_us, 1.0);
   const double latency = view.peak_us <= 0 ? usual : adaptive ? std::max(view.peak_us, usual) : view.peak_us;
   return latency * (view.in_flight + 1.0) / (view.weight * (adaptive ? view.share : 1.0));
-}
-
-// Policies that look at some of the candidates only, drawn by chance; 0: at all of them.
-constexpr std::size_t drawn_by(PolicyKind kind) {
-  return kind == PolicyKind::RandomTwo ? 2 : kind == PolicyKind::Prequal ? kPrequalDraw : 0;
 }
 
 bool better(const BackendView& a, const BackendView& b, const PolicyRules& rules) {
@@ -79,7 +75,7 @@ class Sample {
   std::size_t size_;
   std::size_t seen_ = 0;
   Rng rng_;
-  std::array<std::uint32_t, kPrequalDraw> drawn_{};
+  std::array<std::uint32_t, kMostDrawn> drawn_{};
 };
 
 // Hot are those as full as the 84th percentile of the drawn, and not idle. The quickest of the cold, else the
@@ -97,6 +93,11 @@ std::uint32_t prequal_choice(std::span<const BackendView> views, std::span<std::
     if (cold && view.latency_us < views[best].latency_us) best = one;
   }
   return best;
+}
+
+std::uint32_t best_of(std::span<const BackendView> views, std::span<std::uint32_t> drawn, PolicyKind kind) {
+  if (kind == PolicyKind::Prequal) return prequal_choice(views, drawn);
+  return drawn.size() > 1 && less_loaded(views[drawn[1]], views[drawn[0]]) ? drawn[1] : drawn[0];
 }
 
 // What is overlooked when nothing better is left.
@@ -136,13 +137,7 @@ Pass scan(std::span<const BackendView> views, const PolicyRules& rules, bool exc
     }
   }
   if (draw == 0 || best.verdict < Eligibility::OverThreshold) return best;
-  const std::span<std::uint32_t> drawn = sample.drawn();
-  if (rules.kind == PolicyKind::Prequal) {
-    best.index = prequal_choice(views, drawn);
-  } else {
-    best.index = drawn.front();
-    if (drawn.size() > 1 && less_loaded(views[drawn[1]], views[drawn[0]])) best.index = drawn[1];
-  }
+  best.index = best_of(views, sample.drawn(), rules.kind);
   return best;
 }
 
@@ -210,6 +205,12 @@ std::optional<PolicyKind> policy_from_name(std::string_view name) {
     if (name == policy_name(kind)) return kind;
   }
   return std::nullopt;
+}
+
+std::uint32_t choose_drawn(std::span<const BackendView> drawn, PolicyKind kind) {
+  std::array<std::uint32_t, kMostDrawn> indexes{};
+  std::iota(indexes.begin(), indexes.end(), 0U);
+  return best_of(drawn, {indexes.data(), drawn.size()}, kind);
 }
 
 Decision choose(std::span<const BackendView> views, const PolicyRules& rules) {

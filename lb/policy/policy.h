@@ -17,6 +17,7 @@
 // Exact ties go to the one whose last pick is oldest, so they rotate.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -75,6 +76,14 @@ struct Decision {
 // Panic, when allowed, begins when no backend that wasn't taken out on purpose is healthy; it then treats
 // those that accept connections as healthy, overlooks ejection, and keeps every other rule.
 Decision choose(std::span<const BackendView> views, const PolicyRules& rules);
+
+// Policies that look at some of the candidates only, drawn by chance: at how many; 0: at all of them.
+constexpr std::size_t drawn_by(PolicyKind kind) {
+  return kind == PolicyKind::RandomTwo ? 2 : kind == PolicyKind::Prequal ? 16 : 0;
+}
+// Such a policy's choice of the views, 1 to drawn_by(kind) of them, that the caller has drawn from all that
+// are Eligible: what choose() would take had it drawn them. The index in `drawn`.
+std::uint32_t choose_drawn(std::span<const BackendView> drawn, PolicyKind kind);
 
 // True when `a` has fewer outstanding requests per unit of weight than `b`, or as many and its last pick is
 // older. Exact: no division. Both weights above 0.

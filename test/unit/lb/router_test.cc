@@ -64,6 +64,65 @@ TEST_CASE("a pick holds a slot and a connection of its transport until each is r
   CHECK(router.counters().picks == 2);
 }
 
+// Ineligible in every way that there is, by turns.
+void spoil(Backend& backend, std::size_t way) {
+  if (way == 0) backend.healthy = false;
+  if (way == 1) backend.admin = AdminState::Drain;
+  if (way == 2) backend.weight = 0;
+  if (way == 3) backend.memory_blocked = true;
+}
+
+TEST_CASE("policies that draw take every eligible backend as often, no other, and find the last one") {
+  const std::size_t n = 40;
+  for (const PolicyKind kind : {PolicyKind::RandomTwo, PolicyKind::Prequal}) {
+    for (const std::size_t eligible : {40U, 39U, 20U, 3U, 2U, 1U}) {
+      CAPTURE(kind, eligible);
+      Pool pool(n, kind);
+      BackendSet& set = pool.make();
+      for (std::size_t i = eligible; i < n; ++i) spoil(set.at(i * 7 % n), i % 4);
+      Router router(pool.options, set, 3);
+      const int each = 400;
+      std::array<int, n> picks{};
+      for (int i = 0; i < each * static_cast<int>(eligible); ++i) {
+        const Choice choice = router.pick(TransportClass::Message, at(i * 1ms));
+        REQUIRE(choice.status == PickStatus::Picked);
+        ++picks[choice.backend];
+        router.release_slot(choice.backend);
+        router.release_connection(choice.backend, TransportClass::Message);
+      }
+      for (std::size_t i = 0; i < n; ++i) {
+        const int count = picks[i * 7 % n];
+        CAPTURE(i, count);
+        REQUIRE((i < eligible ? std::abs(count - each) < each / 4 : count == 0));
+      }
+    }
+  }
+}
+
+TEST_CASE("random_two leaves the fullest alone and what has been tried to the last, however many there are") {
+  const std::size_t n = 30;
+  Pool pool(n, PolicyKind::RandomTwo);
+  BackendSet& set = pool.make();
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t held = 0; held < i; ++held) set.at(i).slots.try_reserve(0);
+  }
+  Router router(pool.options, set, 1);
+  const std::uint32_t tried[] = {0, 1};
+  std::array<int, n> picks{};
+  for (int i = 0; i < 4000; ++i) {
+    const Choice choice = router.pick(TransportClass::Message, at(0s), tried);
+    REQUIRE(choice.status == PickStatus::Picked);
+    ++picks[choice.backend];
+    router.release_slot(choice.backend);
+    router.release_connection(choice.backend, TransportClass::Message);
+  }
+  CHECK(picks[0] + picks[1] + picks[n - 1] == 0);
+  CHECK(picks[2] > picks[n / 2]);  // of 28: in 2 of 28 pairs, against half as many
+  CHECK(picks[n / 2] > picks[n - 2]);
+  for (std::uint32_t i = 2; i < n; ++i) set.at(i).healthy = false;
+  CHECK(router.pick(TransportClass::Message, at(0s), tried).backend < 2);
+}
+
 TEST_CASE("sequential picks rotate over idle backends") {
   for (const PolicyKind kind : kPolicyKinds) {
     if (kind == PolicyKind::First || kind == PolicyKind::RandomTwo) continue;  // an order of their own
