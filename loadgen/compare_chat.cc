@@ -18,7 +18,9 @@ using Runs = std::span<const ComparedRun>;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view kNoSeconds =
     "one run a side, and `series` has no seconds of the chat; repeat both to have it judged";
-constexpr std::string_view kWrong = "who gets less, or the wrong thing, may get it sooner";
+constexpr std::string_view kWrong = "of a side that is not right, figures can only tell against it";
+constexpr std::string_view kOtherStart =
+    "with publishers it is from the intended time, beside an HTTP load from the request's first byte";
 constexpr std::string_view kNeverRight = "a side that is not right is never the same or better";
 
 struct Fault {
@@ -114,18 +116,28 @@ class ChatComparer {
         result_.warnings.push_back(run.name + ": no subscriber got a message of the run");
       }
     }
+    const bool alike = same_start();
     for (std::size_t i = 0; fewest > 0 && i < kComparedPercentiles.size(); ++i) {
       // Those who get the same message share what delays it: it counts once.
       const bool enough = static_cast<double>(fewest) * kBeyondShare[i] >= kLeastBeyond;
       add(
           fmt::format("fan-out {}", kComparedPercentiles[i]), "ms", false,
           [i](const ComparedRun& run) { return run.chat->fanout.ms[i]; },
-          enough ? "" : fmt::format("under {:.0f} messages beyond it in a run", kLeastBeyond));
+          !alike   ? std::string(kOtherStart)
+          : enough ? ""
+                   : fmt::format("under {:.0f} messages beyond it in a run", kLeastBeyond));
     }
     if (!one_run()) return;
     for (const FigureVerdict& figure : result_.figures) {
       if (apart(figure.b / figure.a)) result_.open = true;
     }
+  }
+
+  // Whether all runs measure the fan-out from the same moment.
+  bool same_start() const {
+    const bool published = a_.front().chat->published;
+    const auto same = [&](const ComparedRun& run) { return run.chat->published == published; };
+    return std::ranges::all_of(a_, same) && std::ranges::all_of(b_, same);
   }
 
   // Further than two runs lie from each other by luck, if repetitions differ by --run-spread. NaN is.
@@ -140,7 +152,7 @@ class ChatComparer {
     const auto b = values_of(b_, of);
     FigureVerdict figure{std::move(name),   unit, higher_is_better, false, geometric_mean(a),
                          geometric_mean(b), {}};
-    if (one_run()) reason = kNoSeconds;
+    if (one_run() && reason != kOtherStart) reason = kNoSeconds;
     if (wrong_a() || wrong_b()) {
       // The side that is right may be called the better one, and nothing else.
       figure.only = wrong_b() ? Verdict::Worse : Verdict::Better;

@@ -90,6 +90,7 @@ RunSeries series_of(const object& root) {
 RunChat chat_of(const object& found) {
   RunChat chat;
   if (found["passed"].get(chat.passed) != simdjson::SUCCESS) chat.passed = false;
+  chat.published = count_at(found, "publishers") > 0;
   chat.accepted = count_at(found, "accepted");
   chat.deliveries = number_at(found, "deliveries_per_second");
   chat.fanout = latency_at(found, "fanout_ms");

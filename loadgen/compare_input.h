@@ -32,6 +32,7 @@ struct RunSeries {
 // Of the users of the chat; rows are summed over them.
 struct RunChat {
   bool passed = false;         // nothing below is wrong, and everybody was there at the end
+  bool published = false;      // its users were the load; else they listened beside an HTTP load
   std::uint64_t accepted = 0;  // messages of the run
   double deliveries = 0;       // of them, a second
   RunLatency fanout;           // `count` receipts

@@ -174,6 +174,15 @@ TEST_CASE("compare chat: a run whose subscribers got nothing is never the same")
   CHECK(warns(result, "a2.json: no subscriber got a message"));
 }
 
+TEST_CASE("compare chat: fan-out from another moment is another figure") {
+  auto b = side({.p99 = 80});
+  for (ComparedRun& run : b) run.chat->published = true;
+  const CompareResult result = compare(side({}), b, {});
+  CHECK(figure(result, "fan-out p99").verdict == Verdict::NotJudged);
+  CHECK(figure(result, "fan-out p99").reason.starts_with("with publishers it is from the intended time"));
+  CHECK(figure(result, "deliveries").verdict == Verdict::Same);
+}
+
 TEST_CASE("compare chat: a side without a chat is named in text and JSON") {
   const auto a = side({});
   std::vector<ComparedRun> b = a;
