@@ -19,9 +19,9 @@ const onlyChat = report => report.config.profile === "chat";
 // [words, kind]
 function chatVerdict(report) {
   const {chat} = report;
-  if (report.interrupted) return chat.passed ? ["as far as it went, right", "wait"] : ["interrupted, so not judged", "warn"];
-  if (!chat.passed) return ["FAILED", "bad"];
-  return chat.expected > 0 ? ["each once, in order", "good"] : ["nothing was to be delivered", "wait"];
+  if (!chat.passed) return report.interrupted ? ["interrupted, so not judged", "warn"] : ["FAILED", "bad"];
+  if (chat.expected === 0) return ["nothing was to be delivered", "wait"];
+  return report.interrupted ? ["right until it was interrupted", "wait"] : ["each once, in order", "good"];
 }
 
 function chatTiles(report) {
@@ -42,6 +42,7 @@ function showChatTimes(report, curves) {
   const lines = kinds.filter(([key]) => key !== "join" && (curves[key] ?? []).length > 1).map(([key, name]) => ({name, points: curves[key]}));
   if (lines.length) new Curve(byId("chat-curve"), byId("chat-curve-legend"), lines, "Latency of the chat by percentile").draw();
   else byId("chat-curve").textContent = "Nobody got a message of this run.";
+  byId("chat-times").hidden = kinds.length === 0;
   fillTable("chat-times", ["", "times", "p50", "p90", "p99", "max"].map(name => ({name})), kinds.map(([, name, times]) => ({
     cells: [name, Words.count(times.count), ...["p50", "p90", "p99", "max"].map(key => Words.ms(times[key]))],
   })));
@@ -93,7 +94,7 @@ function showChat({report, curves}) {
   const {chat, config} = report;
   byId("chat").hidden = !chat;
   if (!chat) return;
-  const publish = chat.publishers > 0 ? `${Words.count(chat.publishers)} of them publish ${Words.number(config.rate)} a second` : "beside the HTTP load";
+  const publish = chat.publishers > 0 ? `${Words.count(chat.publishers)} of them publish${chat.publishers === 1 ? "es" : ""} ${Words.number(config.rate)} a second` : "beside the HTTP load";
   byId("chat-note").textContent = `${Words.count(chat.subscribers)} subscribers, ${publish}`;
   const [words, kind] = chatVerdict(report);
   byId("chat-verdict").replaceChildren(element("span", {class: "badge", "data-kind": kind}, words));
