@@ -39,8 +39,8 @@ struct RowsAnswer {
   };
 
   bool available = false;
-  bool future =
-      false;         // rows_after() only: nothing so new exists, so what the asker has is not of this table
+  // rows_after() only: nothing so new exists, so what the asker has is not of this table.
+  bool future = false;
   std::string json;  // the elements with commas between them
   std::vector<Mark> marks;
   bool has_more = false;           // in the direction that was asked for
@@ -54,8 +54,8 @@ struct RowsAnswer {
 
 struct UsersAnswer {
   bool available = false;
-  std::shared_ptr<const std::vector<std::string>>
-      names;  // sorted, each once; shared by all who asked together
+  // Sorted, each once; shared by all who asked together.
+  std::shared_ptr<const std::vector<std::string>> names;
 };
 
 class ChatStoreClient {

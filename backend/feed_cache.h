@@ -119,8 +119,8 @@ class FeedCache {
   std::optional<Page> page(std::int64_t after, std::int64_t limit, std::int64_t through = 0) const;
 
  private:
-  static constexpr std::size_t kFirstRows =
-      256;  // in the first chunk's index; later ones go by the chunk before
+  // In the first chunk's index; later ones go by the chunk before.
+  static constexpr std::size_t kFirstRows = 256;
 
   void append_parts(std::vector<BodyPart>& parts) const;
   std::shared_ptr<FeedChunk> new_chunk(std::size_t capacity, std::size_t expected_rows) const;

@@ -37,8 +37,8 @@ struct CgroupMemory {
   std::int64_t anon = -1;
   std::int64_t shmem = -1;
   std::int64_t kernel = -1;
-  std::int64_t sock =
-      -1;  // -1 where the cgroup doesn't count it: take the kernel's own figure (process_stats.h)
+  // -1 where the cgroup doesn't count it: take the kernel's own figure (process_stats.h).
+  std::int64_t sock = -1;
   std::int64_t slab_reclaimable = -1;
   std::int64_t inactive_file = -1;
   std::int64_t unreclaimable = -1;

@@ -13,8 +13,8 @@ namespace dlb::http {
 
 inline constexpr std::uint8_t kTokenChar = 1;  // tchar of RFC 9110 section 5.6.2
 inline constexpr std::uint8_t kControl = 2;    // C0 without HTAB, and DEL
-inline constexpr std::uint8_t kTargetChar =
-    4;  // may stand in a request target: visible, not `#`; bytes over 0x7f too
+// May stand in a request target: visible, not `#`; bytes over 0x7f too.
+inline constexpr std::uint8_t kTargetChar = 4;
 inline constexpr std::uint8_t kHostChar = 8;  // reg-name or IPv4 address, without `%` and `,`
 extern const std::array<std::uint8_t, 256> kCharClass;
 

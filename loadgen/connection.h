@@ -92,8 +92,8 @@ struct ConnectionContext {
 // How one connection is made.
 struct ConnectShape {
   const Address* source = nullptr;  // local address; null: the system's choice
-  std::size_t bytes_per_pace =
-      0;  // it reads no more in a kPace, through a small receive buffer; 0: as it comes
+  // It reads no more in a kPace, through a small receive buffer; 0: as it comes.
+  std::size_t bytes_per_pace = 0;
 };
 
 class Connection final : public EventHandler, public TimerHandler {

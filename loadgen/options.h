@@ -34,11 +34,11 @@ struct Options {
   std::vector<std::string> url = {"http://127.0.0.1:8080"};  // users are spread over several evenly
   std::string profile;  // "" or one of profile_names(): its stages in place of users, rate and duration
   std::int64_t users = 100;
-  std::int64_t requests =
-      0;                // of all users together; 0: no limit, or 10,000 when there is no duration either
-  Duration duration{};  // 0: until all requests are done
-  Duration warmup{};    // a stage before, that isn't counted
-  Duration cooldown{};  // the load goes on behind the last counted stage
+  // Of all users together; 0: no limit, or 10,000 when there is no duration either.
+  std::int64_t requests = 0;
+  Duration duration{};             // 0: until all requests are done
+  Duration warmup{};               // a stage before, that isn't counted
+  Duration cooldown{};             // the load goes on behind the last counted stage
   Duration stage_issue_timeout{};  // 0: none, or the profile's
   std::string stages;              // stage_list.h; "": one
   Duration ramp_up{};              // closed model: users begin within it
