@@ -32,7 +32,7 @@ constexpr std::array kFaults = {
     Fault{"reordered", &RunChat::reordered}, Fault{"altered", &RunChat::altered},
     Fault{"phantom", &RunChat::phantom},     Fault{"contradicted", &RunChat::contradicted},
     Fault{"reset", &RunChat::resets},        Fault{"away or behind at the end", &RunChat::unsettled}};
-constexpr std::size_t kFigures = 5;  // of them; the others are seldom, and stand in the note
+constexpr std::size_t kShownFaults = 5;  // of them; the others are seldom, and stand in the note
 
 bool has_chat(const ComparedRun& run) { return run.chat.has_value(); }
 bool is_wrong(const ComparedRun& run) { return run.chat && !run.chat->passed; }
@@ -167,7 +167,7 @@ class ChatComparer {
   }
 
   void add_faults() {
-    for (const Fault& fault : std::span(kFaults).first(kFigures)) {
+    for (const Fault& fault : std::span(kFaults).first(kShownFaults)) {
       const auto mean = [&](Runs runs) {
         double sum = 0;
         for (const ComparedRun& run : runs) sum += static_cast<double>((*run.chat).*fault.rows);

@@ -16,29 +16,43 @@ using simdjson::dom::object;
 
 constexpr std::array<std::string_view, 3> kPercentileNames = {"p50", "p95", "p99"};
 
-double number_of(element value) {
-  double number = 0;
-  return value.get(number) == simdjson::SUCCESS ? number : std::numeric_limits<double>::quiet_NaN();
+// The first member that is there and is no figure: such a report is refused, not read as zeros.
+struct Damage {
+  std::string member;
+
+  void note(std::string_view key) {
+    if (member.empty()) member = key;
+  }
+};
+
+// NaN where nothing was measured.
+double number_of(element value, std::string_view key, Damage& damage) {
+  double number = std::numeric_limits<double>::quiet_NaN();
+  if (value.is_null()) return number;
+  if (value.get(number) != simdjson::SUCCESS || number < 0) damage.note(key);
+  return number;
 }
 
-double number_at(const object& parent, std::string_view key) {
+double number_at(const object& parent, std::string_view key, Damage& damage) {
   element value;
-  return parent[key].get(value) == simdjson::SUCCESS ? number_of(value)
+  return parent[key].get(value) == simdjson::SUCCESS ? number_of(value, key, damage)
                                                      : std::numeric_limits<double>::quiet_NaN();
 }
 
-std::uint64_t count_at(const object& parent, std::string_view key) {
+std::uint64_t count_at(const object& parent, std::string_view key, Damage& damage) {
+  element value;
   std::uint64_t count = 0;
-  return parent[key].get(count) == simdjson::SUCCESS ? count : 0;
+  if (parent[key].get(value) == simdjson::SUCCESS && value.get(count) != simdjson::SUCCESS) damage.note(key);
+  return count;
 }
 
-RunLatency latency_at(const object& parent, std::string_view key) {
+RunLatency latency_at(const object& parent, std::string_view key, Damage& damage) {
   RunLatency latency;
   object found;
   if (parent[key].get(found) != simdjson::SUCCESS) return latency;
-  latency.count = count_at(found, "count");
+  latency.count = count_at(found, "count", damage);
   for (std::size_t i = 0; i < kPercentileNames.size(); ++i)
-    latency.ms[i] = number_at(found, kPercentileNames[i]);
+    latency.ms[i] = number_at(found, kPercentileNames[i], damage);
   return latency;
 }
 
@@ -51,34 +65,35 @@ std::vector<bool> rows_in_stages(const object& series) {
   return rows;
 }
 
-std::vector<double> numbers_at(const object& parent, const std::string& key, const std::vector<bool>& rows) {
+std::vector<double> numbers_at(const object& parent, const std::string& key, const std::vector<bool>& rows,
+                               Damage& damage) {
   std::vector<double> numbers;
   array found;
   if (parent[key].get(found) != simdjson::SUCCESS) return numbers;
   std::size_t row = 0;
   for (const element value : found) {
-    if (row >= rows.size() || rows[row]) numbers.push_back(number_of(value));
+    if (row >= rows.size() || rows[row]) numbers.push_back(number_of(value, key, damage));
     ++row;
   }
   return numbers;
 }
 
-RunSeries series_of(const object& root) {
+RunSeries series_of(const object& root, Damage& damage) {
   RunSeries series;
   object found;
   if (root["series"].get(found) != simdjson::SUCCESS) return series;
   const std::vector<bool> rows = rows_in_stages(found);
-  series.ok = numbers_at(found, "ok", rows);
-  series.done = numbers_at(found, "done", rows);
-  series.failed = numbers_at(found, "failed", rows);
-  const double step = number_at(found, "step_seconds");  // a long run's rows cover more than a second
+  series.ok = numbers_at(found, "ok", rows, damage);
+  series.done = numbers_at(found, "done", rows, damage);
+  series.failed = numbers_at(found, "failed", rows, damage);
+  const double step = number_at(found, "step_seconds", damage);  // a long run's rows cover more than a second
   if (std::isfinite(step) && step > 1) {
     for (double& count : series.ok) count /= step;
   }
   const auto percentiles = [&](const std::string& prefix) {
     RunSeries::Percentiles all;
     for (std::size_t i = 0; i < kPercentileNames.size(); ++i)
-      all[i] = numbers_at(found, prefix + std::string(kPercentileNames[i]) + "_ms", rows);
+      all[i] = numbers_at(found, prefix + std::string(kPercentileNames[i]) + "_ms", rows, damage);
     return all;
   };
   series.message = percentiles("");
@@ -87,36 +102,36 @@ RunSeries series_of(const object& root) {
   return series;
 }
 
-RunChat chat_of(const object& found) {
+RunChat chat_of(const object& found, Damage& damage) {
   RunChat chat;
   if (found["passed"].get(chat.passed) != simdjson::SUCCESS) chat.passed = false;
-  chat.published = count_at(found, "publishers") > 0;
-  chat.accepted = count_at(found, "accepted");
-  chat.deliveries = number_at(found, "deliveries_per_second");
-  chat.fanout = latency_at(found, "fanout_ms");
-  chat.missed = count_at(found, "missed");
-  chat.duplicated = count_at(found, "duplicated");
-  chat.reordered = count_at(found, "reordered");
-  chat.altered = count_at(found, "altered");
-  chat.phantom = count_at(found, "phantom");
-  chat.contradicted = count_at(found, "contradicted");
-  chat.resets = count_at(found, "resets");
-  chat.unsettled = count_at(found, "unsettled");
+  chat.published = count_at(found, "publishers", damage) > 0;
+  chat.accepted = count_at(found, "accepted", damage);
+  chat.deliveries = number_at(found, "deliveries_per_second", damage);
+  chat.fanout = latency_at(found, "fanout_ms", damage);
+  chat.missed = count_at(found, "missed", damage);
+  chat.duplicated = count_at(found, "duplicated", damage);
+  chat.reordered = count_at(found, "reordered", damage);
+  chat.altered = count_at(found, "altered", damage);
+  chat.phantom = count_at(found, "phantom", damage);
+  chat.contradicted = count_at(found, "contradicted", damage);
+  chat.resets = count_at(found, "resets", damage);
+  chat.unsettled = count_at(found, "unsettled", damage);
   return chat;
 }
 
-void read_operations(const object& operations, ComparedRun& run) {
-  run.throughput = number_at(operations, "throughput_per_second");
-  run.done = count_at(operations, "done");
-  run.failed = count_at(operations, "failed");
+void read_operations(const object& operations, ComparedRun& run, Damage& damage) {
+  run.throughput = number_at(operations, "throughput_per_second", damage);
+  run.done = count_at(operations, "done", damage);
+  run.failed = count_at(operations, "failed", damage);
   object part;
   if (operations["message"].get(part) == simdjson::SUCCESS) {
-    run.message = latency_at(part, "latency_ms");
-    run.message_intended = latency_at(part, "intended_latency_ms");
+    run.message = latency_at(part, "latency_ms", damage);
+    run.message_intended = latency_at(part, "intended_latency_ms", damage);
   }
   if (operations["feed"].get(part) == simdjson::SUCCESS) {
-    run.feed = latency_at(part, "latency_ms");
-    run.feed_intended = latency_at(part, "intended_latency_ms");
+    run.feed = latency_at(part, "latency_ms", damage);
+    run.feed_intended = latency_at(part, "intended_latency_ms", damage);
   }
 }
 
@@ -152,11 +167,15 @@ Result<ComparedRun> read_compared_run(std::string_view json, std::string name) {
   }
   if (root["verification"].get(part) == simdjson::SUCCESS) {
     bool passed = false;
-    if (part["passed"].get(passed) == simdjson::SUCCESS) run.verified = passed;
+    run.verified = part["passed"].get(passed) == simdjson::SUCCESS && passed;
   }
-  if (root["chat"].get(part) == simdjson::SUCCESS) run.chat = chat_of(part);
-  read_operations(operations, run);
-  run.series = series_of(root);
+  Damage damage;
+  if (root["chat"].get(part) == simdjson::SUCCESS) run.chat = chat_of(part, damage);
+  read_operations(operations, run, damage);
+  run.series = series_of(root, damage);
+  if (!damage.member.empty()) {
+    return Error{run.name + ": damaged: a \"" + damage.member + "\" in it is no figure of loadgen"};
+  }
   return run;
 }
 

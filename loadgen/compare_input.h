@@ -56,7 +56,7 @@ struct ComparedRun {
   std::optional<RunChat> chat;   // nothing: it had no users of the chat
 };
 
-// The error says what is missing. The schema is not judged.
+// The error says what is missing, or is no figure: such a report is damaged. The schema is not judged.
 Result<ComparedRun> read_compared_run(std::string_view json, std::string name);
 
 }  // namespace dlb::loadgen

@@ -90,6 +90,27 @@ TEST_CASE("compare: a report is read, what is unknown passed over") {
   CHECK(!read_compared_run(R"([])", "x").has_value());
 }
 
+TEST_CASE("compare: a damaged report is refused, not read as zeros") {
+  Report report;
+  report.verification = R"({"passed":"true"})";
+  CHECK(run_of(report).verified == false);
+  report.verification = R"({})";
+  CHECK(run_of(report).verified == false);
+  const std::string sound = json_of({});
+  const auto error_of = [&](std::string_view from, std::string_view to) {
+    std::string json = sound;
+    const std::size_t at = json.find(from);
+    REQUIRE(at != std::string::npos);
+    const auto run = read_compared_run(json.replace(at, from.size(), to), "x");
+    return run ? std::string() : run.error().text;
+  };
+  CHECK(error_of("\"p50\":", "\"p50\":-") == "x: damaged: a \"p50\" in it is no figure of loadgen");
+  CHECK(error_of("\"count\":", "\"count\":1.5,\"x\":").find("\"count\"") != std::string::npos);
+  CHECK(error_of("\"later\":", "\"chat\":{\"passed\":true,\"missed\":[]},\"later\":").find("\"missed\"") !=
+        std::string::npos);
+  CHECK(error_of("\"later\":", "\"chat\":{\"passed\":true,\"missed\":0},\"later\":").empty());
+}
+
 TEST_CASE("compare: other schemas and INVALID or interrupted runs are refused") {
   std::vector<ComparedRun> runs = {run_of({})};
   CHECK(refusals(runs, 2, false).empty());
