@@ -231,7 +231,9 @@ class Balancer(Program):
         return sum(backend["in_flight"] for backend in self.status()["backends"])
 
     def wait_quiet(self, timeout=5.0):
-        wait_until(lambda: self.in_flight() == 0, timeout, "in_flight to be 0")
+        """Until no backend has a request, and each is counted: that comes when the client has been given all of it."""
+        wait_until(lambda: self.in_flight() == 0 and self.metrics()["requests"]["in_progress"] == 0, timeout,
+                   "no request to be in flight or in progress")
 
     def wait_no_clients(self, timeout=5.0):
         """Until the balancer has closed every client connection, those of status requests too: for exact caps."""
