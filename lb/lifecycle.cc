@@ -110,6 +110,7 @@ void Lifecycle::enter(State state) {
       deadline_ = loop_.now() + kRefusing;
       break;
     case State::Tunnels:
+      tell_workers(WorkerMail::Kind::CutRequests);  // who was refused and has not taken it in time
       tunnels_.clear();
       for (const Worker* worker : shared_.workers) tunnels_.push_back(worker->open_tunnels());
       shared_.log.info("closing tunnels", {{"tunnels", open_tunnels()}});

@@ -6,10 +6,10 @@
 //   Notice: /lb/health says 503, requests are served with Connection: close ──drain-notice──▶ Draining
 //   Draining: no new connections, what runs goes on, idle connections are closed when they have had
 //   kIdleGrace since the signal to speak ──all requests done──▶ Tunnels, ──drain-timeout──▶ Refusing
-//   Refusing: requests without an answer get one, those with half of one are cut ──all gone, or
-//   kRefusing──▶ Tunnels
-//   Tunnels: they are closed one by one, spread over tunnel-drain-timeout ──▶ Cutting ──nothing left──▶
-//   Stopped
+//   Refusing: requests without an answer get one, those with half of one are cut
+//   ──all gone, or kRefusing──▶ Tunnels
+//   Tunnels: they are closed one by one, spread over tunnel-drain-timeout
+//   ──▶ Cutting ──nothing left──▶ Stopped
 //
 // An upgrade (upgrade.h) hands over instead: straight to Draining, with every connection that idles left to
 // its client for drain-timeout, since somebody else has the listening sockets.

@@ -3,8 +3,8 @@
 // (supervisor_protocol.h). An upgrade hands the balancer's end to the new process; the supervisor goes on.
 //
 //   balancer's end open ──▶ starts, stops, reaps, tells
-//   last copy closed (drained, or killed) ──▶ SIGTERM to all ──grace──▶ SIGKILL ──▶ all ended, or 30 s ──▶
-//   exits
+//   last copy closed (drained, or killed) ──▶ SIGTERM to all ──grace──▶ SIGKILL
+//   ──all ended, or 30 s──▶ exits
 //
 // Each instance is a process group, so that what a shell in between has started ends too. Who has left that
 // (a daemon) is known by a mark (instance_mark.h); an instance whose first process has ended is ended whole:

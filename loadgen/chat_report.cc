@@ -87,7 +87,8 @@ std::string chat_text(const ChatResult& chat) {
   fmt::format_to(out, "\n  {} deliveries of {} ({:.0f} a second) of {} rows, {} of them by others: {}\n",
                  d.delivered(), d.expected(), deliveries_per_second(chat), d.rows, d.foreign_rows,
                  chat.passed() ? "each once, in order" : "FAILED");
-  times_text(text, "fan-out, from the intended time", chat.fanout_us);
+  times_text(text, chat.publishers > 0 ? "fan-out, from the intended time" : "fan-out, from the request",
+             chat.fanout_us);
   times_text(text, "fan-out, from the ack", chat.delivery_us);
   times_text(text, "catching up after a drop", chat.catch_up_us);
   if (chat.planned_drops + chat.lost_connections > 0) {

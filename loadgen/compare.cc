@@ -265,7 +265,7 @@ class Comparer {
     };
     if (any_wrong(Verdict::Worse) && !any_wrong(Verdict::Better)) {
       result_.overall = Verdict::Worse;
-    } else if (any_wrong(Verdict::NotJudged) && !worse) {
+    } else if (any_wrong(Verdict::NotJudged) && (better || !worse)) {
       result_.overall = Verdict::NotJudged;
       result_.undecided = kBothWrong;
     }

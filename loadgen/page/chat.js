@@ -59,8 +59,7 @@ function showChatFaults(report) {
   byId("chat-examples").replaceChildren(...items);
 }
 
-function showChatFacts(report) {
-  const {chat, config} = report;
+function showChatFacts({chat}) {
   const facts = [
     ["messages accepted", Words.count(chat.accepted)],
     ["rows in the history", `${Words.count(chat.rows)}${chat.foreign_rows > 0 ? `, ${Words.count(chat.foreign_rows)} by others` : ""}`],

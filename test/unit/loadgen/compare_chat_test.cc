@@ -127,6 +127,8 @@ TEST_CASE("compare chat: a side that is not right is never the same or better") 
   const CompareResult fewer = compare(bad, side({.p99 = 1, .missed = 1}), {});
   CHECK(fewer.overall == Verdict::NotJudged);
   CHECK(figure(fewer, "chat missed").verdict == Verdict::NotJudged);
+  const CompareResult otherwise = compare(side({.missed = 3}), side({.duplicated = 2}), {});
+  CHECK(otherwise.overall == Verdict::NotJudged);  // each is right in what the other is wrong in
   CHECK(compare_text(fewer, bad, bad, {}).find("no verdict: a side that is not right") != std::string::npos);
   CHECK(compare(bad, bad, {}).overall == Verdict::NotJudged);
   CHECK(compare(bad, side({.missed = 9}), {}).overall == Verdict::Worse);
